@@ -90,7 +90,10 @@ def is_leftover(key: str) -> bool:
     return LEFTOVERS.fullmatch(key) is not None
 
 
-INGESTED_DATA = ("edges", "node_data", "edge_data", "node_ids", "edge_ids", "node_text", "previous_ids")
+INGESTED_DATA = (
+    *("edges", "node_data", "edge_data", "node_ids", "edge_ids"),
+    *("node_text", "previous_ids", "negatives"),
+)
 INGESTED_FOLDERS = {*INGESTED_DATA, "validation", RECORDS}
 INGESTED = re.compile(
     rf"({'|'.join(INGESTED_DATA)})/.+-\d+\.(parquet|npy)"
@@ -215,6 +218,11 @@ def carry_over_map(node_type: str) -> str:
 def dropped_edge_map(edge_type: str) -> str:
     """Return the key of the list of dropped edges, with the check that dropped each."""
     return f"{IDMAP}/dropped/edges/{edge_type}.parquet"
+
+
+def negative_map(edge_type: str) -> str:
+    """Return the key of the negatives of an edge type, with the new IDs of their ends."""
+    return f"{IDMAP}/negatives/{edge_type}.parquet"
 
 
 def node_id_vector(node_type: str) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from partition_ops.chunked.metadata import METADATA, parse_metadata
+from partition_ops.chunked.metadata import METADATA, NEGATIVES, parse_metadata
 from partition_ops.chunked.names import EdgeType
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
@@ -259,6 +259,16 @@ class GraphWriter:
         """Name the files of a text of nodes under ``node_text``."""
         texts = self._more.setdefault("node_text", {}).setdefault(type_name, {})
         texts[name] = {"data": files.keys, "column": name}
+
+    def negatives_file(self, edge_type: EdgeType, masks: Sequence[str]) -> ParquetFiles:
+        """Return a context that takes pairs that are no edges: `SRC`, `DST`, and masks as booleans."""
+        schema = pa.schema([(SRC, pa.int64()), (DST, pa.int64()), *((name, pa.bool_()) for name in masks)])
+        return ParquetFiles(self.store, f"{NEGATIVES}/{edge_type}", EDGE_CHUNK, self.wrote, schema=schema)
+
+    def add_negatives(self, edge_type: EdgeType, files: ChunkFiles) -> None:
+        """Name the files of the pairs that are no edges of a type."""
+        files_of = {"format": {"name": "parquet"}, "data": files.keys}
+        self._more.setdefault(NEGATIVES, {})[str(edge_type)] = files_of
 
     def finish(self, **more: Any) -> dict[str, Any]:
         """Write ``metadata.json``, with further keys, and return it.

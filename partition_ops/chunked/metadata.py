@@ -34,6 +34,7 @@ METADATA = "metadata.json"
 DELIMITER = re.compile(r"[\t !#-*,/:-@\[-^`{-~]")
 LONGEST_PART = 255
 REVERSED = "reverse_edges"
+NEGATIVES = "negatives"
 PREVIOUS_IDS, PREVIOUS_ID = "previous_ids", "previous_id"  # of a graph whose nodes were renumbered
 # features that reverse edges do not have
 OF_ONE_DIRECTION = re.compile(r"label|(train|val|test)_mask|(label|train_mask|val_mask|test_mask)_\w+")
@@ -112,6 +113,7 @@ class GraphMetadata:
         node_features: Features of nodes, in the order of the file.
         edge_features: Features of edges, in the order of the file.
         reverse_edges: By edge type, the type of its reverse edges, if ``metadata.json`` names it.
+        negatives: By edge type, the files of pairs that are no edges.
     """
 
     graph_name: str
@@ -125,6 +127,7 @@ class GraphMetadata:
     node_features: tuple[Feature, ...]
     edge_features: tuple[Feature, ...]
     reverse_edges: Mapping[str, str] = field(default_factory=dict)
+    negatives: Mapping[str, FileSet] = field(default_factory=dict)
 
     @cached_property
     def node_offsets(self) -> tuple[int, ...]:
@@ -149,7 +152,8 @@ class GraphMetadata:
 
     def files(self) -> tuple[str, ...]:
         """Return every data file of the graph once, in the order of the metadata."""
-        sets = [*self.edges, *(f.data for f in self.node_features), *(f.data for f in self.edge_features)]
+        sets = [*self.edges, *(f.data for f in (*self.node_features, *self.edge_features))]
+        sets += self.negatives.values()
         return tuple(dict.fromkeys(file for data in sets for file in data.files))
 
 
@@ -208,6 +212,7 @@ def parse_metadata(document: Any, *, where: str, root: str = "") -> GraphMetadat
         edges=tuple(reader.edges(document, str(edge_type)) for edge_type in edge_types),
         node_features=tuple(reader.features(document, "node_data", node_types)),
         edge_features=tuple(reader.features(document, "edge_data", [str(e) for e in edge_types])),
+        negatives=reader.negatives(document, [str(e) for e in edge_types]),
     )
     for name, reverse in document.get(REVERSED, {}).items():
         metadata = _with_reverse(metadata, name, reverse, f"{where}: {REVERSED!r}")
@@ -313,6 +318,18 @@ class _FileSets:
                 found="files for " + (", ".join(map(repr, specs)) or "no edge type"),
             )
         return self._file_set(specs[edge_type], f"edge type {edge_type!r}", ("csv", "parquet"))
+
+    def negatives(self, document: Mapping[str, Any], edge_types: Sequence[str]) -> dict[str, FileSet]:
+        found = {}
+        for name, spec in document.get(NEGATIVES, {}).items():
+            if name not in edge_types:
+                raise InvalidInputError(
+                    f"{self.where}: {NEGATIVES!r} of an unknown edge type",
+                    found=repr(name),
+                    expected=one_of(edge_types),
+                )
+            found[name] = self._file_set(spec, f"{NEGATIVES} of {name!r}", ("parquet",))
+        return found
 
     def features(self, document: Mapping[str, Any], key: str, types: Sequence[str]) -> list[Feature]:
         found = []

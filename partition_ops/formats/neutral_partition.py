@@ -8,6 +8,7 @@ from typing import Any
 
 from partition_ops.artifacts.book import Book
 from partition_ops.chunked.edges import EdgeBlock
+from partition_ops.chunked.negatives import NegativeBlock
 from partition_ops.formats.columns import Column, in_group, names_in_group
 
 GRAPH_GROUPS = ("nodes", "edges")
@@ -91,12 +92,14 @@ class WholeGraph:
         columns: The columns by name, in the order of the types.
         num_nodes: Numbers of nodes by type.
         edges: Returns the edges of a type in blocks, by original ID, without those that validation dropped.
+        negatives: By edge type that has some, returns in blocks the pairs that are no edges, by original IDs.
     """
 
     book: Book
     columns: Mapping[str, Column]
     num_nodes: Mapping[str, int]
     edges: Callable[[str], Iterable[EdgeBlock]]
+    negatives: Mapping[str, Callable[[], Iterable[NegativeBlock]]] = field(default_factory=dict)
 
     def group(self, name: str) -> dict[str, Column]:
         """Return the columns of a group by their names inside it."""

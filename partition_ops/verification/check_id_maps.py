@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from partition_ops.artifacts import layout
-from partition_ops.chunked.metadata import METADATA, PREVIOUS_IDS, GraphMetadata
+from partition_ops.chunked.metadata import METADATA, NEGATIVES, PREVIOUS_IDS, GraphMetadata
 from partition_ops.chunked.names import EdgeType
 from partition_ops.formats.columns import in_group
 from partition_ops.formats.findings import Findings
@@ -65,6 +65,43 @@ def check_id_maps(
                 owners = graph.edge_parts(type_id)[columns["orig_id"]]
                 if findings.equal("edge-id-maps", f"{where}: part_id", columns["part_id"], owners):
                     graph.orig_edges[type_id] = columns["orig_id"]
+
+
+def check_negatives(findings: Findings, source: Store, output: Store, graph: ExpectedGraph) -> None:
+    """Check that the negatives of edge types are those of the input, with the new IDs of their ends.
+
+    Peak memory: 16 bytes a node of the largest types, and the negatives of a type.
+    """
+    with findings.check("negatives"):
+        files = source.read_json(METADATA).get(NEGATIVES, {}) if graph.metadata.negatives else {}
+        for edge_type in graph.metadata.edge_types:
+            if str(edge_type) in files:
+                _check_negatives(findings, source, output, graph, edge_type, files[str(edge_type)]["data"])
+
+
+def _check_negatives(
+    findings: Findings,
+    source: Store,
+    output: Store,
+    graph: ExpectedGraph,
+    edge_type: EdgeType,
+    files: list[str],
+) -> None:
+    given = pa.concat_tables([pa_parquet.read_table(source.local_copy(key)) for key in files])
+    found = read_id_map(output, layout.negative_map(str(edge_type)))
+    wanted: dict[str, Array] = {}
+    for end, node_type in (("src", edge_type.src), ("dst", edge_type.dst)):
+        ids = wanted[f"{end}_orig_id"] = given[end].to_numpy()
+        order = read_id_map(output, layout.node_id_map(node_type))["orig_id"]
+        wanted[f"{end}_type_new_id"] = np.argsort(order)[ids]
+    wanted["part_id"] = graph.parts[graph.metadata.node_type_id(edge_type.dst)][ids]
+    masks = [name for name in given.column_names if name.endswith("_mask")]
+    for name in ("train_mask", "val_mask", "test_mask"):
+        without = np.full(len(given), not masks and name == "train_mask")
+        wanted[name] = given[name].to_numpy() if name in masks else without
+    findings.same("negatives", f"{edge_type}: the columns", sorted(found), sorted(wanted))
+    for name, values in wanted.items():
+        findings.equal("negatives", f"{edge_type}: {name}", found[name], values)
 
 
 def _is_id_map(

@@ -17,6 +17,7 @@ from partition_ops.errors import UsageError
 from partition_ops.formats.findings import Findings
 from partition_ops.stages.ingest.graph_file import read_graph_file
 from partition_ops.stages.ingest.graph_types import (
+    NEGATIVES,
     PARTS,
     EdgeTable,
     GraphFile,
@@ -104,7 +105,7 @@ class TableChecks:
             with self.findings.check("table-rows"):
                 if one.table is not None:
                     self._check_rows(self._with_columns(one))
-        for edge in self.edges:
+        for edge in (*self.edges, *(one.negatives for one in self.edges if one.negatives is not None)):
             with self.findings.check("table-edges"):
                 self._check_edges(edge)
         if len(self.edges) != len(self.metadata["edge_type"]):
@@ -147,7 +148,7 @@ class TableChecks:
         sources: list[tuple[TypeTable, Sequence[str]]] = [(node, node.key)] if node.table is not None else []
         sources += [
             (edge, columns)
-            for edge in self.tables.file.edges
+            for edge in self.tables.file.pairs
             for name, columns in edge.ends
             if name == node.name and (node.table is None or edge.actions.get("absent_keys") == "add")
         ]
@@ -255,7 +256,8 @@ class TableChecks:
         return found
 
     def _stored_edges(self, edge: EdgeTable) -> Iterator[tuple[Ids, Ids]]:
-        for key in self.metadata["edges"][edge.name]["data"]:
+        of_type = self.metadata["negatives" if edge.name.endswith(NEGATIVES) else "edges"]
+        for key in of_type[str(edge.edge_type)]["data"]:
             with pq.ParquetFile(self.graph.local_copy(key)) as file:
                 for batch in file.iter_batches(BLOCK, columns=["src", "dst"]):
                     yield batch.column("src").to_numpy(), batch.column("dst").to_numpy()

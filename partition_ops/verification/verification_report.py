@@ -34,6 +34,7 @@ CHECKS = {
     "original-ids": "the original IDs of inner nodes and own edges agree with the ID maps",
     "node-features": "node features have the dtype, shape and bits of the input's rows; none lost or extra",
     "edge-features": "edge features have the dtype, shape and bits of the input's rows; none lost or extra",
+    "negatives": "idmap/negatives/ has the negatives of the input, with the new IDs of their ends",
     "cached-rows": "each partition caches the rows that its trainer is expected to read most",
     "figures": "counts, shares and checksums in the documents of the output are right",
     "migration": "assignment/migration.json lists the nodes that moved since the previous run, if any",

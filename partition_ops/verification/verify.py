@@ -32,6 +32,7 @@ from partition_ops.verification.check_id_maps import (
     check_dropped,
     check_growth,
     check_id_maps,
+    check_negatives,
     find_dropped,
     read_actions,
 )
@@ -116,6 +117,7 @@ def _verify(
         book = graph.book(tuple(form.name for form in formats))
         check_book(findings, destination, book)
         check_id_maps(findings, destination, graph, any_node_order=is_text)
+        check_negatives(findings, source, destination, graph)
         check_growth(findings, source, destination, formats[0], graph)
         with temporary_folder() as folder:
             features = FeatureChecks(findings, source, destination, graph, Path(folder))

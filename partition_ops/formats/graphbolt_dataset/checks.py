@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
+from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Book
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Array
@@ -15,6 +17,7 @@ from partition_ops.storage import Store
 
 CHECK = "graphbolt-dataset"
 CHECKS = {CHECK: "the data set has a graph, features and sets as OnDiskDataset of DGL 2.1 makes them"}
+WITH_NEGATIVES = "link_prediction_with_negatives"
 METADATA = "preprocessed/metadata.yaml"
 KINDS = {
     "train_set": ("train_mask",),
@@ -67,6 +70,9 @@ def check_dataset(findings: Findings, output: Store, folder: str, expected: Book
             findings.same(CHECK, f"{entry['path']}: enough axes", stored.ndim > 1, True)
         found = set()
         for task in metadata["tasks"]:
+            if task["name"] == WITH_NEGATIVES:
+                _check_negatives(findings, output, folder, task, features, expected)
+                continue
             for kind in KINDS.keys() & task.keys():
                 for one in task[kind]:
                     found.add(_check_set(findings, output, folder, kind, one, features, expected))
@@ -125,6 +131,33 @@ def _check_set(
         rows = features[domain, type_name, name][ids]
         findings.equal(CHECK, f"{where}: labels", files["labels"].ravel(), rows.ravel())
     return key
+
+
+def _check_negatives(
+    findings: Findings, output: Store, folder: str, task: Any, features: Any, expected: Book
+) -> None:
+    """Check that edges of a part come before its negatives, that the ID maps have, and the labels of both."""
+    edges = load_dataset(output, folder, expected)
+    for kind in KINDS.keys() & task.keys():
+        for one in task[kind]:
+            type_name, name = one.get("type"), one.get("type", expected.edge_types[0])
+            files = {entry["name"]: _load(output, f"{folder}/{entry['path']}") for entry in one["data"]}
+            where = f"{kind} of {name} with negatives"
+            order = np.argsort(edges[f"edges/{name}/id"])
+            every = np.stack([edges[f"edges/{name}/{end}"][order] for end in ("src", "dst")], axis=1)
+            masks = [key for key in features if key[:2] == ("edge", type_name) and key[2].endswith("_mask")]
+            mine = next((key for key in masks if key[2] in KINDS[kind]), None)
+            inside = np.full(len(every), not masks and kind == "train_set")
+            if mine is not None:
+                inside = features[mine].any(axis=1)[edges[f"edges/{name}/id"][order]]
+            table = pq.read_table(output.local_copy(layout.negative_map(name)))
+            negatives = table.filter(table[KINDS[kind][0]])
+            pairs = np.stack([negatives[f"{end}_orig_id"].to_numpy() for end in ("src", "dst")], axis=1)
+            wanted = np.concatenate([every[inside], pairs])
+            findings.same(CHECK, f"{where}: shape", files["node_pairs"].shape, wanted.shape)
+            findings.equal(CHECK, where, files["node_pairs"].ravel(), wanted.ravel())
+            labels = np.repeat(np.array([1, 0], np.float32), [int(inside.sum()), len(pairs)])
+            findings.equal(CHECK, f"{where}: labels", files["labels"], labels)
 
 
 def _edges(name: str, ids: Array, src: Array, dst: Array) -> dict[str, Array]:

@@ -32,6 +32,7 @@ GRAPH = f"{FOLDER}/fused_csc_sampling_graph.pt"
 EDGE_ID = "_ORIGINAL_EDGE_ID"  # GraphBolt's name
 SETS = {"train": "train_set", "val": "validation_set", "valid": "validation_set", "test": "test_set"}
 LABELS = ("label", "labels", "y")
+WITH_NEGATIVES = "link_prediction_with_negatives"  # name of the task
 WIDENED = {"u2": np.int32, "u4": np.int64}  # dtypes that torch 2.2 does not have
 TYPE_DTYPES = (np.uint8, np.int16, np.int32)
 NARROW = np.iinfo(np.int32).max
@@ -101,6 +102,7 @@ class _Dataset:
         names = [f"{group}/{name}" for group in groups for name in graph.names(group)]
         self.feature_files = {name: f"{FOLDER}/{name}.npy" for name in names}
         self._sets = [found for name in names if (found := _mask_of(name, names)) is not None]
+        self._with_negatives = [(name, mask) for name in graph.negatives for mask in _used(graph, name)]
 
     def set_files(self) -> dict[str, Callable[[BinaryIO], object]]:
         files: dict[str, Callable[[BinaryIO], object]] = {}
@@ -108,6 +110,11 @@ class _Dataset:
             files[self._set_path(mask, "ids")] = partial(_write_ids, self._graph, mask)
             if labels is not None:
                 files[self._set_path(mask, "labels")] = partial(_write_labels, self._graph, mask, labels)
+        for edge_type, mask in self._with_negatives:
+            for kind, write in (("ids", _write_both), ("labels", _write_whether_edges)):
+                files[self._negatives_path(edge_type, mask, kind)] = partial(
+                    write, self._graph, edge_type, mask
+                )
         return files
 
     def metadata(self) -> dict[str, Any]:
@@ -131,7 +138,7 @@ class _Dataset:
         }
 
     def _tasks(self) -> Iterator[dict[str, Any]]:
-        """One for the masks of nodes, one for those of edges."""
+        """One for the masks of nodes, one for those of edges, and one for edges with their negatives."""
         for group, task, what in (
             ("node_features", "node_classification", "seed_nodes"),
             ("edge_features", "link_prediction", "node_pairs"),
@@ -146,6 +153,19 @@ class _Dataset:
                     sets.setdefault(name, []).append({**self._type(mask), "data": entry})
             if sets:
                 yield {"name": task, **sets}
+        sets = {}
+        for edge_type, mask in self._with_negatives:
+            files = [
+                {"name": name, "format": "numpy", "path": self._negatives_path(edge_type, mask, kind)}
+                for name, kind in (("node_pairs", "ids"), ("labels", "labels"))
+            ]
+            name = SETS[mask.removesuffix("_mask")]
+            sets.setdefault(name, []).append({**self._type(f"negatives/{edge_type}"), "data": files})
+        if sets:
+            yield {"name": WITH_NEGATIVES, **sets}
+
+    def _negatives_path(self, edge_type: str, mask: str, kind: str) -> str:
+        return self._set_path(f"negatives/{edge_type}/{mask}", kind)
 
     def _type(self, column: str) -> dict[str, str]:
         return {} if self._graph.book.is_homogeneous else {"type": column.split("/")[1]}
@@ -265,17 +285,62 @@ def _ids(graph: WholeGraph, mask: str) -> npt.NDArray[np.int64]:
     return ids
 
 
+def _used(graph: WholeGraph, edge_type: str) -> list[str]:
+    """Return the masks of the parts in which an edge type has negatives."""
+    found: set[str] = set()
+    for block in graph.negatives[edge_type]():
+        found |= {name for name, mask in block.masks.items() if mask.any()}
+    return sorted(found)
+
+
+def _edge_ids(graph: WholeGraph, edge_type: str, mask: str) -> npt.NDArray[np.int64] | None:
+    """Return the edges of a part: None, for all of them, for the training edges of a type without masks."""
+    known = [name for name in graph.names("edge_features") if name.startswith(f"{edge_type}/")]
+    masks = [f"edge_features/{name}" for name in known if _mask_of(name, known) is not None]
+    mine = [name for name in masks if SETS[name.rpartition("/")[2].split("_")[0]] == SETS[mask.split("_")[0]]]
+    if not masks and mask == "train_mask":
+        return None
+    return _ids(graph, mine[0]) if mine else np.empty(0, np.int64)
+
+
+def _write_both(graph: WholeGraph, edge_type: str, mask: str, stream: BinaryIO) -> None:
+    """Write the ends of the edges of a part, and then of its negatives, (n, 2)."""
+    pairs = [_ends(graph, edge_type, _edge_ids(graph, edge_type, mask))]
+    for block in graph.negatives[edge_type]():
+        chosen = block.masks[mask]
+        pairs.append(np.stack([block.src[chosen], block.dst[chosen]], axis=1))
+    _write_nodes(graph, np.concatenate(pairs), stream)
+
+
+def _write_whether_edges(graph: WholeGraph, edge_type: str, mask: str, stream: BinaryIO) -> None:
+    """Write 1 for each edge of a part, and 0 for each of its negatives, (n,) float32."""
+    edges = len(_ends(graph, edge_type, _edge_ids(graph, edge_type, mask)))
+    negatives = sum(int(block.masks[mask].sum()) for block in graph.negatives[edge_type]())
+    labels = np.repeat(np.array([1, 0], np.float32), [edges, negatives])
+    npy.write_array(stream, labels, version=(1, 0), allow_pickle=False)
+
+
+def _ends(graph: WholeGraph, edge_type: str, ids: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
+    """Return the ends of edges, or of all edges of a type, (n, 2) original type-wise IDs."""
+    pairs = [np.empty((0, 2), np.int64)]
+    for block in graph.edges(edge_type):
+        chosen = np.isin(block.edge_ids, ids) if ids is not None else np.ones(len(block.src), np.bool_)
+        pairs.append(np.stack([block.src[chosen], block.dst[chosen]], axis=1))
+    return np.concatenate(pairs)
+
+
+def _write_nodes(graph: WholeGraph, ids: npt.NDArray[np.int64], stream: BinaryIO) -> None:
+    """Write IDs in the dtype of the graph's nodes."""
+    dtype = np.int32 if sum(graph.num_nodes.values()) <= NARROW else np.int64
+    npy.write_array(stream, ids.astype(dtype), version=(1, 0), allow_pickle=False)
+
+
 def _write_ids(graph: WholeGraph, mask: str, stream: BinaryIO) -> None:
     """Write the nodes of a set, (n,), or the ends of its edges, (n, 2), in the dtype of the graph's nodes."""
     ids = _ids(graph, mask)
     if mask.startswith("edge_features/"):
-        pairs = [np.empty((0, 2), np.int64)]
-        for block in graph.edges(mask.split("/")[1]):
-            chosen = np.isin(block.edge_ids, ids)
-            pairs.append(np.stack([block.src[chosen], block.dst[chosen]], axis=1))
-        ids = np.concatenate(pairs)
-    dtype = np.int32 if sum(graph.num_nodes.values()) <= NARROW else np.int64
-    npy.write_array(stream, ids.astype(dtype), version=(1, 0), allow_pickle=False)
+        ids = _ends(graph, mask.split("/")[1], ids)
+    _write_nodes(graph, ids, stream)
 
 
 def _write_labels(graph: WholeGraph, mask: str, labels: str, stream: BinaryIO) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from partition_ops.artifacts.book import Book
 from partition_ops.chunked.edges import EdgeBlock, EdgeReader
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
+from partition_ops.chunked.negatives import read_negatives
 from partition_ops.formats.columns import Column, LazyColumns, row_blocks
 from partition_ops.formats.format import reading_format
 from partition_ops.formats.neutral_partition import WholeGraph
@@ -63,7 +64,10 @@ def whole_graph(conversion: Conversion, book: Book) -> WholeGraph:
                 yield from reader.blocks(chunk)
 
     num_nodes = dict(zip(node_types, metadata.num_nodes, strict=True))
-    return WholeGraph(book, LazyColumns(makers), num_nodes, edges)
+    negatives = {
+        name: partial(read_negatives, conversion.source, metadata, name) for name in metadata.negatives
+    }
+    return WholeGraph(book, LazyColumns(makers), num_nodes, edges, negatives)
 
 
 def _edge_parts(conversion: Conversion, book: Book, type_id: int) -> Column:

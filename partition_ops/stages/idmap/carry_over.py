@@ -174,7 +174,7 @@ def write_carry_over(task: ArtifactWriter, metadata: GraphMetadata) -> int:
     now = GraphCounts.of_graph(metadata)
     with open_earlier_run(task.destination) as run:
         before = GraphCounts.of_run(run)
-        old, new = _Numbering.read(run, before.nodes), _Numbering.read(task.destination, now.nodes)
+        old, new = Numbering.read(run, before.nodes), Numbering.read(task.destination, now.nodes)
     kept = still_there_of(task.destination, before.nodes)
 
     def write(name: str) -> Artifact:
@@ -187,7 +187,7 @@ def write_carry_over(task: ArtifactWriter, metadata: GraphMetadata) -> int:
 
 
 @dataclass(frozen=True)
-class _Numbering:
+class Numbering:
     """New IDs of a run: contiguous by partition, by type inside it, and in the old order inside a type.
 
     Attributes:
@@ -199,7 +199,7 @@ class _Numbering:
     sizes: dict[str, Ids]
 
     @classmethod
-    def read(cls, run: Store, counts: Mapping[str, int]) -> _Numbering:
+    def read(cls, run: Store, counts: Mapping[str, int]) -> Numbering:
         folder = run.child(layout.ASSIGNMENT)
         num_parts = int(folder.read_json(layout.ASSIGNMENT_META)["num_parts"])
         everything = read_parts(folder, counts, num_parts)
@@ -229,7 +229,7 @@ class _Numbering:
 
 
 def _assigned_batches(
-    old: _Numbering, new: _Numbering, name: str, kept: npt.NDArray[np.bool_] | None
+    old: Numbering, new: Numbering, name: str, kept: npt.NDArray[np.bool_] | None
 ) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
     """Yield the same columns from two assignments, for the nodes that are ``kept``, or for all."""
     originals, _ = old.type_wise(name)

@@ -23,6 +23,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import StoredArray, in_group
 from partition_ops.formats.format import Format, reading_format
 from partition_ops.stages.idmap.carry_over import write_carry_over
+from partition_ops.stages.idmap.negatives import write_negatives
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.idmap.targets import Append, id_map, part_map, vector
 from partition_ops.storage import Store
@@ -45,16 +46,16 @@ def export_id_maps(
     (type-wise, counted over the partitions), ``part_id``; sorted by ``new_id``, a row group or more for
     each partition. The options add arrays; see `IdMapConfig`. The maps appear when all are complete. Edges
     that validation has dropped are in files of their own; see `write_dropped_edges`. In an incremental run,
-    so are the old nodes; see `write_carry_over`.
+    so are the old nodes; see `write_carry_over`. Negatives of edge types are too; see `write_negatives`.
 
     Args:
         config: Options.
-        source: Root of the input graph; only its ``metadata.json`` is read.
+        source: Root of the input graph; only its ``metadata.json`` and negatives are read.
         destination: Root of the run, where every partition has been converted.
         progress: Shows the types.
 
     Returns:
-        The number of rows of all maps, of dropped edges, and of old nodes.
+        The number of rows of all maps, of dropped edges, of old nodes, and of negatives.
 
     Raises:
         UsageError: The first output format is not installed.
@@ -87,7 +88,8 @@ def export_id_maps(
                 advance(1)
         rows = sum(export.totals[name] for export, name in types)
         carried = {"carried_over": write_carry_over(task, metadata)} if migration else {}
-        return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata), **carried}
+        negatives = {"negatives": write_negatives(task, source, metadata)} if metadata.negatives else {}
+        return {"rows": rows, "edges_dropped": write_dropped_edges(task, metadata), **carried, **negatives}
 
     previous = {"previous": migration["previous"]["manifest_sha256"]} if migration else {}
     return Task(

@@ -242,14 +242,14 @@ class ColumnWriter:
             if masks:
                 self._look_at_split(block, masks, begin)
             begin += len(block)
-        self._report(begin)
+        self.report(begin)
         if isinstance(spec, EdgeTable) and spec.key:
             self.findings.check_edge_keys(spec)
         if not self.findings.failed:
             for feature in unfitted:
                 transforms[feature.name].state = transforms[feature.name].finish()
 
-    def _report(self, rows: int) -> None:
+    def report(self, rows: int) -> None:
         """Report what all rows have shown."""
         spec = self.spec
         for column, count in self._nulls.items():
@@ -270,6 +270,18 @@ class ColumnWriter:
             lost = sorted(self._seen - self._seen_in_training)
             if lost and spec.split is not None:
                 self.findings.report_classes(spec, lost, len(self._seen))
+
+    def masks_of(self, block: pa.Table, begin: int) -> dict[str, Mask]:
+        """Return the masks of rows by their names, and count the rows for `report`.
+
+        Args:
+            block: Rows with the columns of the split.
+            begin: ID of the first one.
+        """
+        masks = self._masks(block)
+        if masks:
+            self._look_at_split(block, masks, begin)
+        return {self.masks[part]: mask for part, mask in masks.items()}
 
     def _look_at_split(self, block: pa.Table, masks: Mapping[str, Mask], begin: int) -> None:
         """Count the rows of each part, those in several, and the values that no part names."""

@@ -16,6 +16,7 @@ from partition_ops.chunked.names import LONGEST_NAME, check_graph_name, shortene
 from partition_ops.errors import InvalidInputError, one_of
 from partition_ops.stages.ingest.graph_types import (
     CATEGORIES,
+    NEGATIVES,
     PARTS,
     EdgeTable,
     FeatureColumn,
@@ -87,6 +88,7 @@ edges:
     # key: rating_id                # by which results for edges are joined to the table
     # label: fraud                  # edges have labels and splits as nodes have
     # split: {time: at, val: 2024-01-01, test: 2024-02-01}
+    # negatives: {table: not_rated.csv}   # pairs that are no edges, for link prediction; also with a split
     reverse: true                   # item:rev_rated:user as well; or the name of the relation
     on_defect: {absent_keys: drop}  # fail (default), drop or add
   item:has:tag:
@@ -249,7 +251,33 @@ def _edge(name: str, spec: Mapping[str, Any], actions: Mapping[str, str], where:
         **_label_and_split(spec, place),
         actions={**actions, **spec.get("on_defect", {})},
     )
-    return _with_labels(edge, spec, place)
+    return replace(_with_labels(edge, spec, place), negatives=_negatives(edge, spec))
+
+
+def _negatives(edge: EdgeTable, spec: Mapping[str, Any]) -> EdgeTable | None:
+    """Return the pairs that are no edges of a type, if there are any.
+
+    Raises:
+        InvalidInputError: The table has several relations.
+    """
+    if "negatives" not in spec:
+        return None
+    own, name = spec["negatives"], f"{edge.name}{NEGATIVES}"
+    if edge.relation:
+        raise InvalidInputError(
+            f"{edge.about}: 'negatives' are of one edge type",
+            found=f"relation: {edge.relation}",
+            expected="an edge type without 'relation'",
+            remedy="Write the type that has negatives by itself, with a query that selects its rows.",
+        )
+    return EdgeTable(
+        name=name,
+        table=_table(own["table"], name),
+        src=_columns(own.get("src", edge.src)),
+        dst=_columns(own.get("dst", edge.dst)),
+        split=_split(own["split"], name) if "split" in own else None,
+        actions={**edge.actions, **own.get("on_defect", {})},
+    )
 
 
 def _with_labels(one: Type, spec: Mapping[str, Any], where: str) -> Type:

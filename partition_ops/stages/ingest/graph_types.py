@@ -11,6 +11,7 @@ from partition_ops.chunked.names import EdgeType
 
 CATEGORIES = ("one-hot", "hash", "category", "multi-hot")
 PARTS = ("train", "val", "test")
+NEGATIVES = "/negatives"  # behind the name of an edge type; no type has a slash in its name
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,7 @@ class EdgeTable(TypeTable):
         reverse: Name of the relation of its reverse edges; empty for none.
         relation: Column with the relation, if the table has several; the name has a ``*`` in its place.
         value: The relation of these edges, of such a table.
+        negatives: The pairs that are no edges, as a type whose name ends with `NEGATIVES`.
     """
 
     src: tuple[str, ...]
@@ -205,6 +207,7 @@ class EdgeTable(TypeTable):
     reverse: str = ""
     relation: str = ""
     value: str = ""
+    negatives: EdgeTable | None = None
 
     def of_relation(self, value: str) -> EdgeTable:
         """Return the edges of one relation."""
@@ -223,7 +226,7 @@ class EdgeTable(TypeTable):
 
     @property
     def edge_type(self) -> EdgeType:
-        return EdgeType(*self.name.split(":"))
+        return EdgeType(*self.name.removesuffix(NEGATIVES).split(":"))
 
     @property
     def reverse_type(self) -> EdgeType:
@@ -241,7 +244,8 @@ class EdgeTable(TypeTable):
 
     @property
     def about(self) -> str:
-        return f"edges {self.name!r}"
+        kind = "negatives of" if self.name.endswith(NEGATIVES) else "edges"
+        return f"{kind} {str(self.edge_type)!r}"
 
 
 @dataclass(frozen=True)
@@ -263,6 +267,11 @@ class GraphFile:
     document: Mapping[str, Any]
 
     @property
+    def pairs(self) -> tuple[EdgeTable, ...]:
+        """The edges, and the negatives of those that have some: everything that names nodes."""
+        return *self.edges, *(edge.negatives for edge in self.edges if edge.negatives is not None)
+
+    @property
     def types(self) -> tuple[NodeTable | EdgeTable, ...]:
         """All types, in the order of their tables."""
-        return *self.nodes, *self.edges
+        return *self.nodes, *self.pairs

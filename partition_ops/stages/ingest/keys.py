@@ -133,7 +133,7 @@ def ends_of(
 ) -> dict[str, list[Ends]]:
     """Return, by node type, the columns of all edge tables that name its keys."""
     found: dict[str, list[Ends]] = {node.name: [] for node in graph.nodes}
-    for edge in graph.edges:
+    for edge in graph.pairs:
         adds, source, table = edge.actions["absent_keys"] == "add", sources[edge.name], tables[edge.name]
         for node_type, columns in edge.ends:
             found[node_type].append(Ends(source, table, columns, edge.about, adds))

@@ -41,6 +41,7 @@ from partition_ops.stages.ingest.findings import Findings
 from partition_ops.stages.ingest.graph_file import read_graph_file, with_on_removed, with_reverse_edges
 from partition_ops.stages.ingest.graph_types import EdgeTable, GraphFile, NodeTable
 from partition_ops.stages.ingest.keys import Ends, Numbered, ends_of
+from partition_ops.stages.ingest.negatives import ends_as_key, write_negatives
 from partition_ops.stages.ingest.numbered_rows import RELATION, NumberedRows, relation_of
 from partition_ops.stages.ingest.numbering import number_nodes, still_there
 from partition_ops.stages.ingest.options import IngestConfig
@@ -368,8 +369,7 @@ class _Ingestion:
                     table = known.select([c for c in known.column_names if c not in (SRC, DST)])
                     table = table.rename_columns(edge.used).add_column(0, ROW_ID, ids)
                     if key:
-                        ends = (known.column(end).cast(pa.string()) for end in (SRC, DST))
-                        table = table.append_column(ROW_KEY, pc.binary_join_element_wise(*ends, " "))
+                        table = table.append_column(ROW_KEY, ends_as_key(known))
                     yield from table.to_batches()
 
         with open_all([edges]):
@@ -392,6 +392,16 @@ class _Ingestion:
             **({"key": list(edge.key)} if edge.key else {}),
             **state,
         }
+        if edge.negatives is not None:
+            self._write_negatives(edge.negatives, name, src, dst)
+
+    def _write_negatives(self, pairs: EdgeTable, edge: str, src: Numbered, dst: Numbered) -> None:
+        columns = Columns(pairs, self.sources[pairs.name], {})
+        rows = self.rows.of_edges(pairs, self.tables[pairs.name], columns, src, dst)
+        count, lost = write_negatives(pairs, rows, columns, self.writer, self.findings)
+        if lost:
+            self.findings.report_lost_edges(pairs, src, dst)
+        self.states["edge_types"][edge]["negatives"] = count
 
     def _write_columns(self, columns: Columns, buckets: Buckets, numbered: Numbered | None = None) -> None:
         self.findings.check_numbers(columns.spec)

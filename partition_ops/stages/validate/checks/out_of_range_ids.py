@@ -1,6 +1,6 @@
 """Edges that end outside the nodes of their types."""
 
-from partition_ops.stages.validate.check import Check, EdgeRows, Mask
+from partition_ops.stages.validate.check import Check, EdgeRows, Findings, GraphFacts, Mask
 
 
 def find(rows: EdgeRows) -> Mask | None:
@@ -13,9 +13,21 @@ def find(rows: EdgeRows) -> Mask | None:
     return wrong
 
 
+def read(facts: GraphFacts) -> Findings:
+    """Read the negatives of edge types, which raises an error for such an ID."""
+    from partition_ops.chunked.negatives import read_negatives
+
+    for edge_type in facts.metadata.negatives:
+        for _ in read_negatives(facts.source, facts.metadata, edge_type):
+            pass
+    return ()
+
+
 CHECK = Check(
     name="out_of_range_ids",
     finding="an ID is below zero or not below the number of nodes of its type",
     harm="with homogeneous IDs, the edge would end at a node of another type",
     ids=find,
+    graph=read,
+    counted_in=("edge_types",),
 )

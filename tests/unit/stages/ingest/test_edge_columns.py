@@ -140,3 +140,43 @@ def test_reverse_edges_without_a_label_can_be_of_the_same_type(tmp_path: Path) -
     ingest(write_bank(tmp_path / "bank", "\n".join(lines) + "    reverse: pays\n"), tmp_path / "graph")
     with open_store(str(tmp_path / "graph")) as source:
         assert load_metadata(source).num_edges == (10,)
+
+
+NEGATIVES = """\
+    negatives:
+      table: none.csv
+      split: {shares: [0.5, 0.5, 0]}
+"""
+PAIRS = [{"payer": f"{'abc'[i % 3]}", "payee": f"{'cba'[i * 7 % 3]}"} for i in range(100)]
+
+
+def test_negatives_are_pairs_of_nodes_in_the_same_order_for_any_order_of_rows(tmp_path: Path) -> None:
+    for name, rows in (("one", PAIRS), ("other", PAIRS[::-1])):
+        bank = write_bank(tmp_path / name, GRAPH + NEGATIVES)
+        write_csv(bank / "none.csv", rows)
+        ingest(bank, tmp_path / f"graph of {name}")
+    graph = tmp_path / "graph of one"
+    assert contents(graph) == contents(tmp_path / "graph of other")
+    found = pq.read_table(graph / f"negatives/{NAME}-0.parquet").to_pydict()
+    wanted = sorted(("abc".index(one["payer"]), "abc".index(one["payee"])) for one in PAIRS)
+    assert [*zip(found["src"], found["dst"], strict=True)] == wanted
+    masks = [*zip(found["train_mask"], found["val_mask"], found["test_mask"], strict=True)]
+    assert {*masks} == {(True, False, False), (False, True, False)}
+    assert edges(graph, NAME) == [(0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
+    assert json.loads((graph / "ingest.json").read_text())["edge_types"][NAME]["negatives"] == 100
+
+
+def test_negatives_without_a_node_are_rejected_or_left_out(tmp_path: Path) -> None:
+    bank = write_bank(tmp_path / "bank", GRAPH.replace("account: ", "account: {table: all.csv, key: id}"))
+    write_csv(bank / "all.csv", [{"id": one} for one in "abc"])
+    write_csv(bank / "none.csv", [*PAIRS, {"payer": "a", "payee": "z"}])
+    graph, without = bank / "graph.yaml", NEGATIVES.replace("split: {shares: [0.5, 0.5, 0]}", "")
+    graph.write_text(graph.read_text() + without)
+    with pytest.raises(
+        InvalidInputError, match=r"\(negatives of 'account:pays:account'\).*'z' in none.csv, row 100"
+    ):
+        ingest(bank, tmp_path / "graph")
+    graph.write_text(graph.read_text() + "      on_defect: {absent_keys: drop}\n")
+    ingest(bank, tmp_path / "graph")
+    negatives = pq.read_table(tmp_path / f"graph/negatives/{NAME}-0.parquet")
+    assert negatives.column_names == ["src", "dst"] and len(negatives) == 100

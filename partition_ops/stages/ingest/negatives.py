@@ -1,0 +1,62 @@
+"""Write the negatives of an edge type: pairs of keys that are no edges, with their parts of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partition_ops.chunked.graph_writer import DST, SRC, GraphWriter, open_all
+from partition_ops.stages.ingest.buckets import Buckets
+from partition_ops.stages.ingest.columns import MASKS, Columns
+from partition_ops.stages.ingest.engines import ROW_KEY
+from partition_ops.stages.ingest.features import ColumnWriter
+from partition_ops.stages.ingest.findings import Findings
+from partition_ops.stages.ingest.graph_types import EdgeTable
+
+
+def write_negatives(
+    spec: EdgeTable,
+    rows: Iterator[pa.RecordBatch],
+    columns: Columns,
+    writer: GraphWriter,
+    findings: Findings,
+) -> tuple[int, int]:
+    """Write the pairs of a type, in the order of their ends, and report what is wrong with their split.
+
+    Args:
+        spec: The pairs.
+        rows: Their rows with the IDs of both ends, null if there are none, as `NumberedRows.of_edges` yields.
+        columns: What becomes of the columns: only masks.
+        writer: Takes the files.
+        findings: Takes what is wrong with rows.
+
+    Returns:
+        The numbers of pairs that were written, and of rows without a node.
+
+    Peak memory: a batch.
+    """
+    split = ColumnWriter(columns, Buckets([], 0), writer, 0, findings)
+    file = writer.negatives_file(spec.edge_type, [*MASKS.values()] if spec.split else [])
+    lost = 0
+    with open_all([file]):
+        for batch in rows:
+            block = pa.Table.from_batches([batch]).rename_columns([SRC, DST, *spec.used])
+            known = block.filter(pc.and_(block.column(SRC).is_valid(), block.column(DST).is_valid()))
+            lost += len(block) - len(known)
+            pairs = known.select([SRC, DST])
+            if columns.needs_key:
+                known = known.append_column(ROW_KEY, ends_as_key(known))
+            for name, mask in split.masks_of(known, file.rows).items():
+                pairs = pairs.append_column(name, pa.array(mask))
+            file.append(pairs)
+    split.report(file.rows)
+    writer.add_negatives(spec.edge_type, file)
+    return file.rows, lost
+
+
+def ends_as_key(rows: pa.Table) -> pa.ChunkedArray:
+    """Return what the part of an edge without a key follows from: the IDs of its ends."""
+    ends = (rows.column(end).cast(pa.string()) for end in (SRC, DST))
+    return pc.binary_join_element_wise(*ends, " ")
