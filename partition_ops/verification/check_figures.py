@@ -168,9 +168,10 @@ def _check_assignment(findings: Findings, output: Store, graph: ExpectedGraph, m
     digests = {name: sha256_of(output.local_copy(text)) for name, text in texts.items()}
     findings.same(CHECK, f"text_sha256 of {key}", sidecar["text_sha256"], digests)
     made_by, options = sidecar.get("made_by") or {}, manifest["options"].get("partition") or {}
-    for name in ("num_parts", "seed", "num_trainers_per_machine"):
-        if name in made_by and name in options:
-            findings.same(CHECK, f"made_by {name} of {key}", made_by[name], options[name])
+    if made_by.get("engine") != "imported":
+        options = {"sampling": made_by.get("sampling"), **options}  # recorded if the objective uses it
+        for name, value in made_by.items():
+            findings.same(CHECK, f"made_by {name} of {key}", value, options.get(name))
 
 
 def _check_documents(
