@@ -93,6 +93,7 @@ GRAPH = {
     "graph_name": "{{ params.graph_name or '' }}",
     "storage_conn_id": "{{ params.storage_conn_id or '' }}",
     "run_id": "{{ run_id }}",
+    "reverse_edges": "{{ params.reverse_edges }}",
 }
 OPTIONS = templates(ConvertConfig)  # all tasks of convert have the same
 VALIDATION = templates(ValidateConfig, ExpectationSuites, PreviousOptions, Replacement)

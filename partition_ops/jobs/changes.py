@@ -143,6 +143,9 @@ def find_table_changes(uri: str, run: Store, opened: Opener, *, wanted: RunConfi
     then, graph_file = record["options"].get("graph", {}), task.options.get("graph", {})
     same = [path for path in before.keys() & now.keys() if _same_file(before[path], now[path])]
     options = _other_options(manifest["options"], wanted) if wanted else []
+    reverse = record["options"].get("reverse_edges", False)
+    if wanted is not None and wanted.reverse_edges != reverse:
+        options.append(f"ingest.reverse_edges: {reverse} -> {wanted.reverse_edges}")
     return Changes(
         added=sorted(now.keys() - before.keys()),
         changed=sorted(before.keys() & now.keys() - {*same}),

@@ -174,7 +174,8 @@ def graph_settings_schema() -> dict[str, Any]:
 def templates(*classes: type) -> dict[str, Any]:
     """Return a template of the param for every option in the form, by the name of the operator's argument.
 
-    `GraphRunOperator` takes the graph's name and location itself, so they are left out.
+    `GraphRunOperator` takes the graph's name and location, and whether it has reverse edges, itself, so they
+    are left out.
     """
     found: dict[str, Any] = {}
     for one in options_of(*classes):
@@ -198,7 +199,7 @@ def planned_templates() -> dict[str, Any]:
     return {name: template for name, template in templates(RunConfig).items() if name in planned}
 
 
-COMMON = ("graph_name", *(one.name for one in options_of(GraphLocation)))
+COMMON = ("graph_name", "reverse_edges", *(one.name for one in options_of(GraphLocation)))
 
 
 def _template(one: Option) -> str:

@@ -139,11 +139,14 @@ def test_without_a_run_id_it_is_the_tree_of_the_command_line(tmp_path: Path) -> 
     assert ti.events[PARTITIONED_GRAPHS].extra["graph_name"] == "small"
 
 
-def test_a_halo_of_several_hops_and_formats(tmp_path: Path) -> None:
+def test_a_halo_of_several_hops_formats_and_reverse_edges(tmp_path: Path) -> None:
     source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
-    where = {"input_uri": source, "output_uri": out}
+    where = {"input_uri": source, "output_uri": out, "reverse_edges": "True"}
     run_all(where, TaskInstance(), num_hops="2", graph_formats="csc, coo")
-    assert verify_output(open_store(source), open_store(out)).passed
+    assert "reverse_edges" not in open_store(source).read_json("metadata.json")
+    reverses = open_store(out).read_json("convert/book.json")["reverse_edges"]
+    assert len(reverses) == 2 * len(library().edges)
+    TaskInstance().run(VerifyRunOperator(task_id="verify", **where))
     assert open_store(out).read_json("partitions/small.json")["halo_hops"] == 2
     options = open_store(out).read_json("records/convert-config.json")["options"]
     assert options["graph_formats"] == ["coo", "csc"]

@@ -45,7 +45,6 @@ class IngestConfig(StageConfig):
         " homogeneous graphs gets its reverse edges itself. Nothing is copied.",
         title="Reverse edges",
         section="More",
-        form=None,
     )
 
     on_removed: OnRemoved | None = option(

@@ -16,7 +16,7 @@ from airflow.sdk.observability.stats import gauge, incr, timing
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
-from graph_partitioning.options import COMMON, Replacement
+from graph_partitioning.options import COMMON, Replacement, is_true
 from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, GraphRun, lock_holder, run_root
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.declare import REQUIRED, options_of
@@ -91,9 +91,14 @@ class GraphRunOperator(OptionsOperator):
         run_id: Usually ``"{{ run_id }}"``.
         storage_conn_id: Airflow connection of type ``aws`` that reaches S3; None or ``""`` leaves it to
             boto3's own chain.
+        reverse_edges: Add reverse edges to each edge type that has none, as ``--reverse-edges`` of ``run``
+            does; all tasks of a run must agree. It may be text such as ``"true"``.
     """
 
-    template_fields: Sequence[str] = ("input_uri", "output_uri", "graph_name", "run_id", "storage_conn_id")
+    template_fields: Sequence[str] = (
+        *("input_uri", "output_uri", "graph_name", "run_id", "storage_conn_id"),
+        "reverse_edges",
+    )
     before_lock: ClassVar[bool] = False
     """Whether the task comes before the one that takes the lock of the graph."""
 
@@ -105,9 +110,11 @@ class GraphRunOperator(OptionsOperator):
         graph_name: str | None = None,
         run_id: str | None = None,
         storage_conn_id: str | None = GraphStorageHook.default_conn_name,
+        reverse_edges: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.reverse_edges = reverse_edges
         self.input_uri = input_uri
         self.output_uri = output_uri
         self.graph_name = graph_name
@@ -159,15 +166,22 @@ class GraphRunOperator(OptionsOperator):
     def _source(self, hook: GraphStorageHook, progress: Progress | None) -> Iterator[Store]:
         """Open the graph: chunks, ParMETIS's text, or what ``ingest`` has made in this run."""
         from partition_ops.artifacts.layout import INGEST
+        from partition_ops.chunked.reversed_graph import with_reverses
         from partition_ops.formats.parmetis.graph_store import as_graph
 
+        wanted = is_true(self.reverse_edges)
         if is_graph_file(self.input_uri):
-            with self.graph_file(hook) as (folder, name), hook.open(self._table_root(folder, name)) as root:
-                yield root.child(INGEST)
+            with (
+                self.graph_file(hook) as (folder, name),
+                hook.open(self._table_root(folder, name)) as root,
+                with_reverses(root.child(INGEST), wanted=wanted) as source,
+            ):
+                yield source
             return
         with (
             hook.open(self.input_uri, progress=progress) as root,
-            as_graph(root, progress=progress) as source,
+            as_graph(root, progress=progress) as graph,
+            with_reverses(graph, wanted=wanted) as source,
         ):
             yield source
 

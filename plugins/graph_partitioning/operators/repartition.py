@@ -77,12 +77,17 @@ class LookForChangesOperator(BaseOperator):
         """Return whether the graph has changed, the reason, and the previous run to continue."""
         from partition_ops.artifacts.latest import latest_run
         from partition_ops.chunked.metadata import load_metadata
+        from partition_ops.chunked.reversed_graph import with_reverses
 
         hook = GraphStorageHook(self.graph["storage_conn_id"])
         if is_graph_file(self.graph["input_uri"]):
             with explain_failures(self.log):
                 return self._find_table_changes(hook)
-        with explain_failures(self.log), hook.open(self.graph["input_uri"]) as source:
+        with (
+            explain_failures(self.log),
+            hook.open(self.graph["input_uri"]) as graph,
+            with_reverses(graph, wanted=self.graph.get("reverse_edges", False)) as source,
+        ):
             metadata = load_metadata(source, graph_name=self.graph.get("graph_name"))
             with hook.open(graph_root(self.graph["output_uri"], metadata.graph_name)) as root:
                 latest = latest_run(root)

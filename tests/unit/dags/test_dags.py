@@ -13,6 +13,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import ParamValidationError
 
 from partition_ops.options.declare import options_of
+from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig
 
 DAG_FILE = Path(__file__).parents[3] / "dags" / "partition_graph.py"
@@ -193,6 +194,20 @@ def test_values_of_the_form_reach_the_task(dag: DAG) -> None:
     assert (config.num_parts, config.tolerance, config.target_shares) == (2, 1.25, (2.0, 1.5))
     assert (config.compare_full, config.mpi.ranks) == (True, 5)
     assert config.balance_features == ("train_mask", "val_mask")
+
+
+def test_every_task_reads_the_graph_with_its_reverse_edges_if_the_form_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dag = read_dag(monkeypatch)
+    assert dag.params["reverse_edges"] is False
+    dag.params.update({"input_uri": "/in", "output_uri": "/out", "reverse_edges": True})
+    for task in dag.tasks:
+        where = task.partial_kwargs if task.is_mapped else vars(task)
+        assert where["reverse_edges"] == "{{ params.reverse_edges }}"
+    task = dag.get_task("ingest")
+    task.render_template_fields({"params": dag.params.validate(), "run_id": "run"})  # type: ignore[typeddict-item]
+    assert task.config(IngestConfig).reverse_edges  # type: ignore[attr-defined]
 
 
 PLANNED = {

@@ -328,6 +328,8 @@ def test_a_graph_that_has_not_changed_is_skipped_and_it_says_why(where: dict[str
     assert changes(where, ti, force=True)["previous"] == "latest"
     assert changes(where, ti, num_parts=3)["num_parts"] == 3
     assert "partition.num_parts: 2 -> 3" in ti.xcoms["reason"]
+    changes(where, ti, reverse_edges=True)
+    assert "1 changed (metadata.json)" in ti.xcoms["reason"]  # as the tasks of a run will see it
     library(papers=60).write(Path(where["input_uri"]))
     assert changes(where, ti, previous="s3://another/run")["previous"] == "s3://another/run"
     assert "edges/0-0.parquet" in ti.xcoms["reason"]
