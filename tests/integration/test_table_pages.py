@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import os
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from examples.debian_packages.__main__ import main
+from examples.transactions.__main__ import GRAPH
 from tests.command_line import Called
 from tests.contributing import ROOT
 from tests.e2e.guide import blocks_of
@@ -40,6 +44,25 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: C
     assert len(named) == 20_707 and named["python3-numpy"] == "python"
     right = sum(section == predicted for _, section, predicted in names["named"])
     assert right > 0.9 * len(named)  # in another order, a tenth of them
+
+
+def test_the_page_of_link_prediction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: Called) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    page = ROOT / "docs/link-prediction.md"
+    assert [block.text for block in blocks_of(page) if block.language == "yaml"] == [GRAPH]
+    names = run_blocks(page, called)
+    assert len(names["unlikely"]) == 5 and names["unlikely"][-1][-1] < 0.2
+    found = names["duckdb"].sql("""
+        SELECT value, a.sector = b.sector FROM 'scores.parquet' JOIN 'tables/payments.csv' ON id = payment
+        JOIN 'tables/accounts.csv' a ON payer = a.account JOIN 'tables/accounts.csv' b ON payee = b.account
+    """)
+    named, same = map(np.array, zip(*found.fetchall(), strict=True))
+    assert named[same].mean() - named[~same].mean() > 0.1  # each score is of the payment with its key
+    scores, others = np.load("dgl.npy"), np.load("pyg.npy")
+    assert len(scores) == len(others) == len(named)
+    assert np.corrcoef(scores, others)[0, 1] > 0.5  # both are in one order
 
 
 def test_the_packages_of_a_machine_become_tables(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ RUN_BY = {
     "docs/sampling.md": ["tests/guide/test_two_servers.py"],
     "docs/tables.md": ["tests/integration/test_table_pages.py"],
     "docs/training.md": ["tests/e2e/test_dist_graph.py"],
+    "docs/link-prediction.md": ["tests/integration/test_table_pages.py"],
     "docs/tutorial.md": ["tests/integration/test_table_pages.py"],
     **{
         f"docs/{name}.md": ["tests/integration/test_documentation.py"]
