@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -97,22 +98,21 @@ class ColumnWriter:
                     files[name] = stack.enter_context(file)  # type: ignore[assignment]
                 files[name].append(rows)
 
-            texts = {name: stack.enter_context(file) for name, file in self._text_files()}
+            texts = [(name, of, stack.enter_context(file)) for name, of, file in self._text_files()]
             begin = 0
             for block in self.buckets.pieces(self._needed(spec.used)):
                 features = self._features(block, self._rows_of_nodes(begin, len(block)))
                 for name, rows in chain(features, self._labels_and_masks(block).items()):
                     append(name, rows)
                 ids = pa.array(np.arange(begin, begin + len(block)))
-                for name, file in texts.items():
-                    rows = self._keys(block) if name == KEY else block.column(name).cast(pa.string())
-                    file.append(pa.table({ORIG_ID: ids, name: rows}))
+                for name, of, file in texts:
+                    file.append(pa.table({ORIG_ID: ids, name: of(block)}))
                 begin += len(block)
         for transform in self.columns.transforms.values():
             self.findings.report_outside(spec, transform.feature, transform.outside, transform.check)
         for name, npy in files.items():
             self.writer.add_feature(spec.name, name, npy, edges=edges)
-        for name, file in texts.items():
+        for name, _, file in texts:
             if edges:
                 self.writer.add_column("edge_ids", spec.name, file, name)
             else:
@@ -193,15 +193,19 @@ class ColumnWriter:
             values.append(column)
         return rows_of(values, transform.where)
 
-    def _text_files(self) -> Iterator[tuple[str, ParquetFiles]]:
-        """Yield the files of the texts of nodes, by column, or of the keys of edges."""
+    def _text_files(self) -> Iterator[tuple[str, Callable[[pa.Table], pa.Array], ParquetFiles]]:
+        """Yield the column of each text and of the keys of edges, what takes it from rows, and its files."""
         for name in self.spec.text:
             schema = pa.schema([(ORIG_ID, pa.int64()), (name, pa.string())])
-            yield name, self.writer.table_file("node_text", f"{self.spec.name}/{name}", schema)
+            yield (
+                name,
+                partial(_text_of, name),
+                self.writer.table_file("node_text", f"{self.spec.name}/{name}", schema),
+            )
         if isinstance(self.spec, EdgeTable) and self.spec.key:
             kind = self._keys(self.columns.source.schema.empty_table()).type
             schema = key_schema(not pa.types.is_integer(kind))
-            yield KEY, self.writer.table_file("edge_ids", self.spec.name, schema)
+            yield KEY, self._keys, self.writer.table_file("edge_ids", self.spec.name, schema)
 
     def _keys(self, block: pa.Table) -> pa.Array:
         """Return the keys of rows: those of edges, or those of nodes that came with the rows."""
@@ -377,6 +381,10 @@ def _categories(column: pa.Array) -> pa.Array:
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return column.cast(pa.int64())
     return texts_of(column, "label")
+
+
+def _text_of(name: str, block: pa.Table) -> pa.ChunkedArray:
+    return block.column(name).cast(pa.string())
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

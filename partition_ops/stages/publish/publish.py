@@ -207,6 +207,7 @@ def expected_manifest(graph_name: str, input_uri: str, destination: Store) -> Ma
     for record in records:
         Task.from_record(destination, record).check_done(by_name)
     _check_same_input(input_uri, records)
+    _check_ingested(input_uri, destination, records)
     written = [entry for record in records for entry in record["artifacts"]]
     kept = [entry for entry in written if not entry["key"].startswith(f"{layout.SCRATCH}/")]
     manifest = {
@@ -263,6 +264,29 @@ def _check_same_input(input_uri: str, records: list[Record]) -> None:
                     remedy="Run 'partition-ops run' again, or the stages from 'validate' on: they redo what"
                     " was made of the old files.",
                 )
+
+
+def _check_ingested(input_uri: str, destination: Store, records: list[Record]) -> None:
+    """Reject results of tables that were ingested into the run again since, with other rows.
+
+    Raises:
+        InvalidInputError: They were.
+    """
+    ingested = destination.child(layout.INGEST)
+    if input_uri != ingested.uri:
+        return
+    known = {entry.key: entry for record in records for entry in stored_objects(record)}
+    known = {key: entry for key, entry in known.items() if key != layout.QUALITY_HISTORY}
+    changed = [
+        key for key, now in zip(known, ingested.stat_all(list(known)), strict=True) if now != known[key]
+    ]
+    if changed:
+        raise InvalidInputError(
+            f"{input_uri} was made anew from tables that have changed",
+            found=f"other files than those that the stages have read: {some_of(changed, SHOWN)}",
+            expected="tables that stay as they are until the job has ended",
+            remedy="Run 'partition-ops run' again, or the stages from 'validate' on.",
+        )
 
 
 def _is_there(destination: Store, manifest: Manifest) -> bool:

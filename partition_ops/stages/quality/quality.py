@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from partition_ops.artifacts.records import (
     read_record,
 )
 from partition_ops.artifacts.run_figures import relative_shares, seconds_by_stage, slowest_trainer
-from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, Task
+from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, Task, input_objects
 from partition_ops.artifacts.verified_run import read_migration
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
@@ -33,7 +33,7 @@ from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.page import quality_page, time_chart
 from partition_ops.stages.quality.training import training_report
 from partition_ops.stages.quality.training_section import speed_chart
-from partition_ops.storage import Store
+from partition_ops.storage import Store, StoredObject
 from partition_ops.system.progress import Progress
 
 REPORT_VERSION = 1
@@ -82,7 +82,9 @@ def report_quality(
     earlier = earlier_entries(previous) if previous is not None else []
     book = read_book(destination, metadata.graph_name)
     training = partial(training_report, config.sampling, source, metadata, destination, book.num_hops)
-    return _write_report(config, book, destination, earlier, training)
+    is_text = config_task(destination) == layout.TEXT_TASK
+    files = () if is_text else input_objects(source, metadata)  # publish refuses files that changed meanwhile
+    return _write_report(config, book, destination, earlier, training, files)
 
 
 def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> StageResult:
@@ -98,6 +100,7 @@ def _write_report(
     destination: Store,
     earlier: list[Entry],
     training: Callable[[], Stats | None],
+    files: Sequence[StoredObject] = (),
 ) -> StageResult:
     """Write the report.
 
@@ -107,6 +110,7 @@ def _write_report(
         destination: Root of the run.
         earlier: Entries of the runs before.
         training: Returns the figures of training; reports of version 0.2.0 have none.
+        files: The files of the input, of which it makes them.
     """
     parts = range(book.num_parts)
     migration = read_migration(destination)
@@ -151,7 +155,7 @@ def _write_report(
         destination,
         work,
         options=config.options(),
-        inputs=[as_input(earlier)] if earlier else [],
+        inputs=[*files, *([as_input(earlier)] if earlier else [])],
         after=[*conversion_tasks(destination, len(parts)), *probed, *(["partition"] if migration else [])],
         outputs=[layout.QUALITY_REPORT, layout.QUALITY_HISTORY, layout.QUALITY_PAGE],
     ).run()
