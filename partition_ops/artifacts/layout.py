@@ -25,6 +25,7 @@ EXCLUDED = "excluded"
 PREPARED_GRAPH = "prepare/graph.parhip"
 PREPARED_IN_DEGREES = "prepare/in_degrees.npy"
 PREPARED_STATS = "prepare/stats.json"
+PREPARED = (PREPARED_GRAPH, PREPARED_IN_DEGREES, PREPARED_STATS)
 PARMETIS_TEXT = "prepare"  # folder of the text files; their names are in graph/parmetis.py
 
 ASSIGNMENT = "assignment"

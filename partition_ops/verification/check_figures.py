@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.assignment import DGL_VERSION
 from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.records import read_record
@@ -20,9 +21,12 @@ from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
+from partition_ops.options.declare import own_options
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.whole_graph import whole_graph
+from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.quality.training import training_report
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
@@ -36,6 +40,7 @@ DECIMALS = 6
 DOCUMENTS = (".json", ".yaml", ".txt")  # suffixes
 SUMMARISED = ("num_parts", "num_nodes", "num_edges", "replication_factor")
 SLOWEST = {"slowest_rows": "remote_rows_per_batch", "slowest_ratio": "ratio"}
+MORE_OPTIONS = ("num_nodes", "still_there", "previous")  # of the record, which is not only of options
 Counts = npt.NDArray[np.int64]
 Figures = dict[str, Any]
 Entries = Sequence[Mapping[str, Any]]
@@ -150,9 +155,10 @@ def _expected_stats(graph: ExpectedGraph, part: int) -> Figures:
 
 
 def _check_assignment(findings: Findings, output: Store, graph: ExpectedGraph, manifest: Figures) -> None:
-    """Check the name of the engine where it stands, and the checksums of the assignment."""
+    """Check the documents of the assignment: the engine, its options, and the checksums of the text."""
     folder = layout.ASSIGNMENT
-    engine = output.read_json(f"{folder}/{layout.ASSIGNMENT_META}")["algo_name"]
+    meta = output.read_json(f"{folder}/{layout.ASSIGNMENT_META}")
+    engine = meta["algo_name"]
     if output.exists(layout.BOOK):
         findings.same(CHECK, "part_method of the book", output.read_json(layout.BOOK)["part_method"], engine)
     key = f"{folder}/{layout.ASSIGNMENT_SIDECAR}"
@@ -168,10 +174,18 @@ def _check_assignment(findings: Findings, output: Store, graph: ExpectedGraph, m
     digests = {name: sha256_of(output.local_copy(text)) for name, text in texts.items()}
     findings.same(CHECK, f"text_sha256 of {key}", sidecar["text_sha256"], digests)
     made_by, options = sidecar.get("made_by") or {}, manifest["options"].get("partition") or {}
-    if made_by.get("engine") != "imported":
-        options = {"sampling": made_by.get("sampling"), **options}  # recorded if the objective uses it
-        for name, value in made_by.items():
-            findings.same(CHECK, f"made_by {name} of {key}", value, options.get(name))
+    if options and "digest" not in options:  # it was not imported
+        more = {
+            *MORE_OPTIONS,
+            *(one.field for one in own_options(PartitionConfig) if one.only_with == "previous"),
+        }
+        expected = {name: value for name, value in options.items() if name not in more}
+        if "sampling" in made_by:
+            expected.setdefault("sampling", made_by["sampling"])  # recorded if the objective uses it
+        findings.same(CHECK, f"made_by of {key}", made_by, expected)
+        wanted = {"version": DGL_VERSION, "num_parts": graph.num_parts}
+        wanted["algo_name"] = find_engine(str(options["engine"])).dgl_name
+        findings.same(CHECK, f"{folder}/{layout.ASSIGNMENT_META}", meta, wanted)
 
 
 def _check_documents(
@@ -180,7 +194,9 @@ def _check_documents(
     """Compare the documents of the formats with what the formats write."""
     book = read_book(output)
     config = ConvertConfig(
-        graph_name=graph.metadata.graph_name, formats=book.formats, num_hops=graph.num_hops
+        graph_name=graph.metadata.graph_name,
+        formats=tuple(form.name for form in formats),  # those of a damaged book may be no formats
+        num_hops=graph.num_hops,
     )
     whole = whole_graph(Conversion(config, source, output), book)
     for form in formats:

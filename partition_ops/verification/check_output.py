@@ -16,6 +16,7 @@ from partition_ops.formats.format import Format
 from partition_ops.formats.parmetis.graph_store import TextGraphStore
 from partition_ops.storage import Store
 from partition_ops.storage.store import sha256_of
+from partition_ops.system.json_documents import check_document
 from partition_ops.verification.artifact_readers import (
     read_assigned,
     read_assigned_binary,
@@ -95,9 +96,9 @@ def read_assignment(
     """Return the number of partitions, and the partition of every node by type ID; None if unusable."""
     found: list[Ids] = []
     with findings.check("assignment"):
-        num_parts = output.read_json(f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_META}")["num_parts"]
-        if not findings.same("assignment", "the type of num_parts", type(num_parts), int):
-            return None
+        meta = output.read_json(f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_META}")
+        check_document(meta, "partition_meta", where=layout.ASSIGNMENT_META)
+        num_parts = meta["num_parts"]
         for node_type, count in zip(metadata.node_types, metadata.num_nodes, strict=True):
             parts, where = read_assigned(output, node_type), f"{layout.assignment_text(node_type)!r}"
             if findings.same("assignment", f"the number of lines of {where}", len(parts), count):

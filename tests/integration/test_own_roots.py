@@ -281,3 +281,19 @@ def test_a_table_that_a_run_was_made_from_is_not_replaced(finished: Path, tmp_pa
     assert main([*words, str(tables / "new.parquet")]) == 0
     (tables / "new.parquet").unlink()
     assert content(open_store(str(tables))) == before
+
+
+def test_tables_that_change_before_publish_are_not_published(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verb ingests them again, and the stages before have read the graph of the old rows."""
+    write_tables(tmp_path / "in")
+    graph, out = str(tmp_path / "in" / "graph.yaml"), str(tmp_path / "out")
+    assert main(["run", graph, out, "--num-parts", "2", "--engine", "random"]) == 0
+    (tmp_path / "in" / "u.csv").write_text("id,x\n0,7\n1,8\n2,9\n")
+    open_store(out).delete([layout.MANIFEST])
+    assert main(["publish", graph, "--output", out]) == 3
+    assert "was made anew from tables that have changed" in capsys.readouterr().err
+    assert not open_store(out).exists(layout.MANIFEST)
+    assert main(["run", graph, out, "--num-parts", "2", "--engine", "random"]) == 0
+    assert main(["verify", graph, out]) == 0

@@ -180,7 +180,7 @@ def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -
         assert json.loads(path.read_text())["title"]
 
 
-@pytest.mark.parametrize("after", ["validate", "partition", "convert-part0"])
+@pytest.mark.parametrize("after", ["validate", "partition", "convert-part0", "convert-config"])
 def test_an_input_that_changes_meanwhile_is_not_published(after: str, source: Store, tmp_path: Path) -> None:
     """And nothing of it stays, whether the old file comes back, with its old time, or not."""
     file = next((tmp_path / "graph" / "node_data").rglob("*.npy"))
@@ -203,6 +203,18 @@ def test_an_input_that_changes_meanwhile_is_not_published(after: str, source: St
         run_job(CONFIG, source, out)
         run_job(CONFIG, source, fresh)
         assert content(out) == content(fresh)
+
+
+def test_another_engine_leaves_no_file_of_a_killed_prepare(source: Store, tmp_path: Path) -> None:
+    """The engine ``random`` does not need the prepared graph, which no record and no manifest lists then."""
+    out, other = open_store(str(tmp_path / "out")), RunConfig(num_parts=2, engine="random")
+    run_job(other, source, out)
+    expected = content(out)
+    for key in layout.PREPARED:
+        out.write_bytes(key, b"a part of it")
+    out.delete([layout.MANIFEST, layout.record("partition")])
+    run_job(other, source, out)
+    assert content(out) == expected
 
 
 def test_what_dgl_would_load_goes_before_another_partitioning(source: Store, tmp_path: Path) -> None:

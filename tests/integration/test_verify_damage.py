@@ -152,6 +152,29 @@ def test_a_changed_number_in_a_document_is_noticed(made: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("key", "old", "new"),
+    [
+        ("assignment/partition_meta.json", "1.0.0", "1.0.1"),
+        ("assignment/partition_meta.json", '"metis"', '"random"'),
+        ("assignment/partition_meta.json", '"num_parts": 2', '"num_parts": 4294967297'),
+        ("assignment/assignment.json", '"seed"', '"sed"'),
+        ("assignment/assignment.json", '"balance_ntypes": null', '"balance,_ntypes": null'),
+        ("assignment/assignment.json", '"node-types"', '"node-type"'),
+        ("convert/book.json", '"dgl"', '"dg,"'),
+    ],
+)
+def test_another_text_in_a_document_is_noticed(
+    key: str, old: str, new: str, made: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(made / "out", tmp_path / "out")
+    path = tmp_path / "out" / key
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    mend(tmp_path / "out", key)
+    assert not verify_output(open_store(str(made / "in")), open_store(str(tmp_path / "out"))).passed
+
+
+@pytest.mark.parametrize(
     ("name", "step"),
     [
         ("pyg/part_0/edge_feats.pt", 7),

@@ -61,6 +61,7 @@ def partition_nodes(
     engine = find_engine(config.engine)
     if not engine.needs_graph:
         forget_task(destination, "prepare")  # of a run with another engine: it is not part of this run
+        destination.delete(layout.PREPARED)  # which has no record if that run was killed in it
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_options(config, metadata, source)
     check_apart(source, destination, metadata)

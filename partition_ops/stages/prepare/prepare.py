@@ -78,7 +78,7 @@ def prepare_graph(
         work,
         options={**config.options(), **hidden.digests},
         inputs=input_objects(source, metadata),
-        outputs=[layout.PREPARED_GRAPH, layout.PREPARED_IN_DEGREES, layout.PREPARED_STATS],
+        outputs=layout.PREPARED,
     )
     return task.run()
 

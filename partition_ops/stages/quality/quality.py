@@ -15,6 +15,7 @@ from partition_ops.artifacts.records import (
     forget_task,
     part_artifacts,
     read_record,
+    stored_objects,
 )
 from partition_ops.artifacts.run_figures import relative_shares, seconds_by_stage, slowest_trainer
 from partition_ops.artifacts.tasks import ArtifactWriter, StageResult, Task, input_objects
@@ -91,7 +92,9 @@ def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> 
     """Write the report of a run again, from the run alone."""
     book, kept = read_book(destination, graph_name), kept_entries(destination)
     before = read_document(destination, layout.QUALITY_REPORT, "quality_report")
-    return _write_report(config, book, destination, kept, lambda: before.get("training"))
+    read = stored_objects(read_record(destination, "quality"))
+    files = [one for one in read if one.key != layout.QUALITY_HISTORY]
+    return _write_report(config, book, destination, kept, lambda: before.get("training"), files)
 
 
 def _write_report(
@@ -100,7 +103,7 @@ def _write_report(
     destination: Store,
     earlier: list[Entry],
     training: Callable[[], Stats | None],
-    files: Sequence[StoredObject] = (),
+    files: Sequence[StoredObject],
 ) -> StageResult:
     """Write the report.
 

@@ -217,6 +217,18 @@ def test_a_text_called_orig_id_is_rejected(tmp_path: Path) -> None:
         ingest(tmp_path / "in", tmp_path / "graph")
 
 
+def test_a_text_called_key(tmp_path: Path) -> None:
+    """The column of the keys of edges has this name."""
+    write_edges(tmp_path / "in")
+    rows = [{"id": 1, "key": "a"}, {"id": 2, "key": "b"}]
+    write_graph(tmp_path / "in", as_parquet(tmp_path / "in", rows), features="", more=", text: [key]")
+    ingest(tmp_path / "in", tmp_path / "graph")
+    assert pq.read_table(next((tmp_path / "graph/node_text").rglob("*.parquet")))["key"].to_pylist() == [
+        "a",
+        "b",
+    ]
+
+
 NAMES = ["orig_id", "key", "row_key", "row_place", "value_0", "src", "dst", "src_key", "known_src"]
 
 
