@@ -21,10 +21,14 @@ from partition_ops.formats.dgl.binary_format import (
     CODES,
     COO,
     CSR,
+    EDGE_TYPE,
+    FORMAT_VERSION,
     GRAPH_FILE,
     HEADER_BYTES,
     HETEROGRAPH,
+    HETEROGRAPHS,
     IMMUTABLE_GRAPH,
+    NODE_TYPE,
     TENSOR_FILE,
     UNIT_GRAPH,
 )
@@ -42,6 +46,7 @@ METAGRAPH = (IMMUTABLE_GRAPH, CSR)
 WINDOW = 4096  # bytes that are read at once while looking for arrays
 KINDS = {0: "i", 1: "u", 2: "f"}
 LONGEST_NAME = 1 << 16
+CPU = 1  # device of an array
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ def tensor_places(output: Store, key: str) -> dict[str, StoredArray]:
     Peak memory: a few KiB; only the headers are read.
     """
     walk = _Walk(output, key, "tensor file")
-    walk.magic(TENSOR_FILE)
+    walk.words(TENSOR_FILE)
     walk.word()  # the number of arrays, once for the format and once for the list
     return _named_arrays(walk)
 
@@ -107,45 +112,59 @@ def graph_places(output: Store, key: str) -> GraphPlaces:
     Peak memory: a few KiB; only the headers are read.
     """
     walk = _Walk(output, key, "graph file with one homogeneous graph")
-    walk.magic(GRAPH_FILE)
-    walk.at = HEADER_BYTES + 16
-    walk.magic(HETEROGRAPH)
+    walk.words(GRAPH_FILE, FORMAT_VERSION, HETEROGRAPHS, 1)
+    walk.at = HEADER_BYTES
+    walk.words(HEADER_BYTES + 16, 0, HETEROGRAPH)
     _skip_metagraph(walk)
-    walk.require(walk.word() == 1)  # relations
-    walk.magic(UNIT_GRAPH)
+    walk.words(1, UNIT_GRAPH)
     code = walk.word() & sum(CODES.values())
     walk.at += 8
-    formats = {name: _sparse(walk, name) for name, bit in CODES.items() if code & bit}
+    num_nodes: set[int] = set()
+    formats = {name: _sparse(walk, name, num_nodes) for name, bit in CODES.items() if code & bit}
     walk.require(bool(formats) and walk.word() == 1)
-    walk.at += 8  # the number of nodes
-    walk.require(walk.word() == 1)
+    num_nodes.add(walk.word())
+    walk.words(1)
     nodes = _named_arrays(walk)
-    walk.require(walk.word() == 1)
-    return GraphPlaces(formats, nodes, _named_arrays(walk))
+    walk.words(1)
+    edges = _named_arrays(walk)
+    for name in (NODE_TYPE, EDGE_TYPE):
+        walk.words(1)
+        walk.require(walk.name() == name)
+    walk.words(16, 1, HEADER_BYTES + 16, 16)
+    walk.require(walk.at_end)
+    num_edges = {_rows(arrays[1]) for arrays in formats.values()}
+    walk.require(num_nodes == {*num_nodes, *map(_rows, nodes.values())} and len(num_nodes) == 1)
+    walk.require(num_edges == {*num_edges, *map(_rows, edges.values())} and len(num_edges) == 1)
+    return GraphPlaces(formats, nodes, edges)
 
 
-def _sparse(walk: _Walk, name: str) -> tuple[StoredArray, StoredArray, StoredArray]:
-    """Return the three arrays of a sparse format."""
+def _rows(array: StoredArray) -> int:
+    return array.shape[0] if array.shape else -1
+
+
+def _sparse(walk: _Walk, name: str, num_nodes: set[int]) -> tuple[StoredArray, StoredArray, StoredArray]:
+    """Return the three arrays of a sparse format, and add the number of nodes to those that the file has."""
     _skip_metagraph(walk)
-    walk.magic(COO if name == "coo" else CSR)
-    num_nodes = walk.word()
-    walk.require(walk.word() == num_nodes)
+    walk.words(COO if name == "coo" else CSR)
+    num_nodes |= {walk.word(), walk.word()}
     one, two, ids = walk.array(), walk.array(), walk.array()
     walk.require(one.dtype == two.dtype == np.int64)
     if name == "coo":
         walk.require(one.shape == two.shape and ids.shape == (0,))
     else:
-        walk.require(one.shape == (num_nodes + 1,) and two.shape == ids.shape)
+        walk.require(num_nodes == {one.shape[0] - 1} and two.shape == ids.shape)
     walk.at += 2 if name == "coo" else 1  # whether it is sorted
     return one, two, ids
 
 
 def _skip_metagraph(walk: _Walk) -> None:
-    for magic in METAGRAPH:
-        walk.magic(magic)
-    walk.at += 16
-    for _ in range(3):
-        walk.array()
+    """Read the graph of the types, in which a damaged number lets DGL end the process."""
+    walk.words(*METAGRAPH, 1, 1)
+    for values in ((0, 1), (0,), (0,)):
+        array = walk.array()
+        walk.require(array.dtype == np.int64 and array.shape == (len(values),))
+        walk.at = array.offset
+        walk.words(*values)
     walk.at += 1
 
 
@@ -190,18 +209,26 @@ class _Walk:
         (value,) = struct.unpack("<Q", self.take(8))
         return int(value)
 
-    def magic(self, expected: int) -> None:
-        self.require(self.word() == expected)
+    def words(self, *expected: int) -> None:
+        for value in expected:
+            self.require(self.word() == value)
+
+    @property
+    def at_end(self) -> bool:
+        return self.at == self._size
 
     def name(self) -> str:
         length = self.word()
         self.require(length <= LONGEST_NAME)
-        return self.take(length).decode()
+        text = self.take(length)
+        self.require(text.decode(errors="replace").encode() == text)
+        return text.decode()
 
     def array(self) -> StoredArray:
         """Return the place of the array here, and move after it."""
-        self.magic(ARRAY)
-        _, _, _, dimensions, kind, bits, lanes = struct.unpack("<QiiiBBH", self.take(24))
+        self.words(ARRAY)
+        reserved, device, number, dimensions, kind, bits, lanes = struct.unpack("<QiiiBBH", self.take(24))
+        self.require((reserved, device, number) == (0, CPU, 0))
         self.require(kind in KINDS and bits % 8 == 0 and lanes == 1 and 0 <= dimensions <= 32)
         shape = tuple(self.word() for _ in range(dimensions))
         size = self.word()
