@@ -271,6 +271,7 @@ def remove(key: str) -> Change:
 
 
 CONFIG, SCHEMA = "partitions/small.json", "schema/small.json"
+WRITES = "author:writes:paper"
 DROPPED = "idmap/dropped/edges/paper:cites:paper.parquet"
 ACTIONS = ("validation/report.json", ("actions",))
 OPTIONS = ("manifest.json", ("options", "validate", "on_defect"))
@@ -367,6 +368,10 @@ MUTATIONS: dict[str, tuple[str, Change]] = {
     "an inner node too many": ("every-node-once", edit_field("ndata", "inner_node", put(-1, 1))),
     "an edge is missing": ("every-edge-once", edit_graph(without_last_edge)),
     "an edge is there twice": ("every-edge-once", edit_graph(with_last_edge_twice)),
+    "a negative with another new ID": (
+        "negatives",
+        edit_table(f"idmap/negatives/{WRITES}.parquet", in_column("dst_type_new_id", add(0, 1))),
+    ),
     "a dropped edge is there": ("dropped-edges", keep_dropped_edge),
     "a good edge is listed as dropped": ("dropped-edges", list_one_more),
     "a dropped edge is not listed": (

@@ -136,6 +136,8 @@ def test_the_child_does_not_outlive_a_parent_that_is_killed() -> None:
 def test_the_child_sees_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     with Evaluator() as evaluator:
-        environment = psutil.Process(evaluator.pid).environ()
+        deadline = time.monotonic() + 60
+        while not (environment := psutil.Process(evaluator.pid).environ()):  # it has only just been started
+            assert time.monotonic() < deadline
     assert "secret" not in environment.values()
     assert environment["GX_ANALYTICS_ENABLED"] == "false"

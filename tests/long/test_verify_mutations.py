@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.errors import InvalidInputError
@@ -17,7 +19,7 @@ from partition_ops.storage import open_store
 from partition_ops.verification import CHECKS, VerifyReport, verify_output
 from tests.defects import with_defects
 from tests.graphs import library, social
-from tests.mutations import MUTATIONS
+from tests.mutations import MUTATIONS, WRITES
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +30,18 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = open_store(str(folder / "before"))
     run_job(RunConfig(num_parts=3, engine="random", on_defect="warn"), smaller, before)
     source = open_store(str(with_defects(library()).write(folder / "input")))
+    add_negatives(folder / "input")
     config = RunConfig(num_parts=3, engine="random", on_defect="drop", cache_share=0.3)
     run_job(config, source, open_store(str(folder / "output")), previous=before)
     return folder
+
+
+def add_negatives(graph: Path) -> None:
+    """Write pairs that are no edges beside a graph."""
+    pq.write_table(pa.table({"src": [0, 1], "dst": [0, 2]}), graph / "negatives.parquet")
+    document = json.loads((graph / "metadata.json").read_text())
+    document["negatives"] = {WRITES: {"format": {"name": "parquet"}, "data": ["negatives.parquet"]}}
+    (graph / "metadata.json").write_text(json.dumps(document))
 
 
 def verify(folder: Path) -> VerifyReport:

@@ -92,7 +92,8 @@ def renew_report(config: QualityConfig, graph_name: str, destination: Store) -> 
     """Write the report of a run again, from the run alone."""
     book, kept = read_book(destination, graph_name), kept_entries(destination)
     before = read_document(destination, layout.QUALITY_REPORT, "quality_report")
-    read = stored_objects(read_record(destination, "quality"))
+    recorded = destination.exists(layout.record("quality"))
+    read = stored_objects(read_record(destination, "quality")) if recorded else []
     files = [one for one in read if one.key != layout.QUALITY_HISTORY]
     return _write_report(config, book, destination, kept, lambda: before.get("training"), files)
 
