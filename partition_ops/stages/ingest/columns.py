@@ -12,7 +12,8 @@ from partition_ops.chunked.graph_writer import rows_of_chunk
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.graph_types import PARTS, EdgeTable, FeatureColumn, TypeTable
 from partition_ops.stages.ingest.tables import ParquetTable
-from partition_ops.stages.ingest.transforms import TRANSFORMS, Transform, vectors_of
+from partition_ops.stages.ingest.transforms import TRANSFORMS, Transform
+from partition_ops.stages.ingest.values import vectors_of
 
 BLOCK = 1 << 16  # rows that transforms are fitted to at a time, fewer if they are wide
 FIT_BYTES = 16 << 20  # of such a block as float64

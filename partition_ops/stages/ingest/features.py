@@ -29,13 +29,8 @@ from partition_ops.stages.ingest.engines import ROW_KEY
 from partition_ops.stages.ingest.findings import SHOWN, Findings
 from partition_ops.stages.ingest.graph_types import PARTS, EdgeTable, FeatureColumn, Split
 from partition_ops.stages.ingest.keys import KEY, NO_IDS, Numbered, joined_keys, key_schema
-from partition_ops.stages.ingest.transforms import (
-    Transform,
-    hashes_of,
-    numbers_of,
-    texts_of,
-    vectors_of,
-)
+from partition_ops.stages.ingest.transforms import Transform
+from partition_ops.stages.ingest.values import hashes_of, numbers_of, texts_of, vectors_of
 from partition_ops.system.open_files import allow_open_files
 
 MOST_CLASSES = 1 << 16

@@ -125,7 +125,7 @@ class Findings:
             return key.isin(some.key)
 
         if again:
-            self._add(
+            self.add(
                 node,
                 "duplicate_keys",
                 again,
@@ -150,7 +150,7 @@ class Findings:
             return key.isnull() | key.isin(keys.filter(keys.n > 1).order_by("key").limit(5).key)
 
         if count:
-            self._add(
+            self.add(
                 edge,
                 "edge_keys",
                 count,
@@ -189,7 +189,7 @@ class Findings:
                 remedy="Add their rows, or set on_removed: isolate (they keep their IDs without edges), keep"
                 " (with their edges) or renumber (the IDs of others change).",
             )
-        self._add(node, "removed_nodes", count, sentence, first, "")
+        self.add(node, "removed_nodes", count, sentence, first, "")
         return count
 
     def report_added(self, node: NodeTable, own: Ends, keys: ibis.Table, count: int, as_text: bool) -> None:
@@ -224,7 +224,7 @@ class Findings:
                     lost = key.notin(known.key) & key.notnull()
                     return lost if gone is None else lost & key.notin(gone.key)
 
-                self._add(
+                self.add(
                     edge,
                     "absent_keys",
                     counts["n"],
@@ -285,7 +285,7 @@ class Findings:
     def report_nulls(self, spec: TypeTable, column: str, count: int) -> None:
         """Report the missing values of a column with features."""
         names = [repr(f.name) for f in spec.features if column in f.parts]
-        self._add(
+        self.add(
             spec,
             "missing_values",
             count,
@@ -303,7 +303,7 @@ class Findings:
             known, as_text = self._keys_of(numbered), numbered.as_text
             wanted = [row[KEY] for row in self.duckdb.rows(known.filter(known[ORIG_ID].isin(ids)))]
             rows = self._rows(spec, lambda t: key_of(t, spec.keys, as_text).isin(wanted), spec.keys)
-        self._add(
+        self.add(
             spec,
             "overlapping_masks",
             count,
@@ -319,7 +319,7 @@ class Findings:
         others = [f"{shown(value)} in {count_of(count, 'row')}" for value, count in first.items()]
         if empty and split is not None:
             named = {part: [*split.values[part]] if split.column else split.masks[part] for part in empty}
-            self._add(
+            self.add(
                 spec,
                 "empty_parts",
                 len(empty),
@@ -330,7 +330,7 @@ class Findings:
                 default="fail" if "train" in empty else "warn",
             )
         if unnamed and split is not None:
-            self._add(
+            self.add(
                 spec,
                 "unnamed_parts",
                 sum(unnamed.values()),
@@ -342,7 +342,7 @@ class Findings:
 
     def report_new_classes(self, spec: TypeTable, new: Sequence[Any]) -> None:
         """Report the classes that the previous graph did not have."""
-        self._add(
+        self.add(
             spec,
             "new_classes",
             len(new),
@@ -360,7 +360,7 @@ class Findings:
             "out_of_range": "outside of the least and the largest value of the training rows",
         }
         if outside.count:
-            self._add(
+            self.add(
                 spec,
                 check,
                 outside.count,
@@ -372,7 +372,7 @@ class Findings:
 
     def report_classes(self, spec: TypeTable, lost: Sequence[Any], count: int) -> None:
         """Report the classes that have no training node; ``count`` is the number of all classes."""
-        self._add(
+        self.add(
             spec,
             "missing_classes",
             len(lost),
@@ -419,7 +419,7 @@ class Findings:
             remedy="Correct the rows, or 'separator' of the feature.",
         )
 
-    def _add(
+    def add(
         self,
         spec: TypeTable,
         check: str,
@@ -429,13 +429,14 @@ class Findings:
         remedy: str,
         default: str = "fail",
     ) -> None:
+        """Note a finding with the action that the type has for it."""
         action = spec.actions.get(check, default)
         self.problems.append(Problem(check, spec.name, sentence, count, action, examples, remedy))
 
     def _report_null_keys(self, spec: TypeTable, columns: Sequence[str], count: int) -> None:
         """Report the rows of nodes or edges without a key, if there are any."""
         if count:
-            self._add(
+            self.add(
                 spec,
                 "null_keys",
                 count,

@@ -43,7 +43,7 @@ DEFAULT_ACTIONS = {
     "absent_keys": "fail",
     "overlapping_masks": "fail",
     "removed_nodes": "fail",
-    **dict.fromkeys(("missing_classes", "new_classes", "unnamed_parts"), "warn"),
+    **dict.fromkeys(("missing_classes", "new_classes", "unnamed_parts", "false_negatives"), "warn"),
     **dict.fromkeys(("unknown_categories", "new_categories", "out_of_range"), "warn"),
 }
 Type = TypeVar("Type", bound=TypeTable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import ibis
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,8 +13,9 @@ from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.columns import MASKS, Columns
 from partition_ops.stages.ingest.engines import ROW_KEY
 from partition_ops.stages.ingest.features import ColumnWriter
-from partition_ops.stages.ingest.findings import Findings
+from partition_ops.stages.ingest.findings import SHOWN, Findings, count_of, shown
 from partition_ops.stages.ingest.graph_types import EdgeTable
+from partition_ops.stages.ingest.keys import Numbered, key_of
 
 
 def write_negatives(
@@ -60,3 +62,36 @@ def ends_as_key(rows: pa.Table) -> pa.ChunkedArray:
     """Return what the part of an edge without a key follows from: the IDs of its ends."""
     ends = (rows.column(end).cast(pa.string()) for end in (SRC, DST))
     return pc.binary_join_element_wise(*ends, " ")
+
+
+def report_false_negatives(
+    findings: Findings, pairs: EdgeTable, edge: EdgeTable, src: Numbered, dst: Numbered
+) -> None:
+    """Report the negatives of an edge type that are edges of it, by their keys.
+
+    Args:
+        findings: Takes the finding, and has the tables.
+        pairs: The negatives.
+        edge: The edges.
+        src: Keys of the sources of both.
+        dst: Keys of the destinations.
+    """
+
+    def keys(one: EdgeTable) -> ibis.Table:
+        table = findings.tables[one.name]
+        ends = {"src": key_of(table, one.src, src.as_text), "dst": key_of(table, one.dst, dst.as_text)}
+        return table.select(**ends)
+
+    known = keys(pairs).semi_join(keys(edge), ["src", "dst"])
+    count = int(findings.engine.one(known.aggregate(n=known.count()))["n"])
+    if count:
+        first = findings.engine.rows(known.distinct().order_by("src", "dst").limit(SHOWN))
+        findings.add(
+            pairs,
+            "false_negatives",
+            count,
+            f"{count_of(count, 'row')} of {findings.sources[pairs.name].name} ({pairs.about}) that"
+            f" {findings.sources[edge.name].name} has as an edge",
+            [f"{shown(row['src'])} to {shown(row['dst'])}" for row in first],
+            "Leave these pairs out, or set on_defect: {false_negatives: warn}.",
+        )

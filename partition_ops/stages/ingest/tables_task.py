@@ -41,7 +41,7 @@ from partition_ops.stages.ingest.findings import Findings
 from partition_ops.stages.ingest.graph_file import read_graph_file, with_on_removed, with_reverse_edges
 from partition_ops.stages.ingest.graph_types import EdgeTable, GraphFile, NodeTable
 from partition_ops.stages.ingest.keys import Ends, Numbered, ends_of
-from partition_ops.stages.ingest.negatives import ends_as_key, write_negatives
+from partition_ops.stages.ingest.negatives import ends_as_key, report_false_negatives, write_negatives
 from partition_ops.stages.ingest.numbered_rows import RELATION, NumberedRows, relation_of
 from partition_ops.stages.ingest.numbering import number_nodes, still_there
 from partition_ops.stages.ingest.options import IngestConfig
@@ -393,15 +393,16 @@ class _Ingestion:
             **state,
         }
         if edge.negatives is not None:
-            self._write_negatives(edge.negatives, name, src, dst)
+            self._write_negatives(edge.negatives, edge, src, dst)
 
-    def _write_negatives(self, pairs: EdgeTable, edge: str, src: Numbered, dst: Numbered) -> None:
+    def _write_negatives(self, pairs: EdgeTable, edge: EdgeTable, src: Numbered, dst: Numbered) -> None:
         columns = Columns(pairs, self.sources[pairs.name], {})
         rows = self.rows.of_edges(pairs, self.tables[pairs.name], columns, src, dst)
         count, lost = write_negatives(pairs, rows, columns, self.writer, self.findings)
         if lost:
             self.findings.report_lost_edges(pairs, src, dst)
-        self.states["edge_types"][edge]["negatives"] = count
+        report_false_negatives(self.findings, pairs, edge, src, dst)
+        self.states["edge_types"][edge.name]["negatives"] = count
 
     def _write_columns(self, columns: Columns, buckets: Buckets, numbered: Numbered | None = None) -> None:
         self.findings.check_numbers(columns.spec)

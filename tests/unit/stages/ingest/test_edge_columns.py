@@ -180,3 +180,10 @@ def test_negatives_without_a_node_are_rejected_or_left_out(tmp_path: Path) -> No
     ingest(bank, tmp_path / "graph")
     negatives = pq.read_table(tmp_path / f"graph/negatives/{NAME}-0.parquet")
     assert negatives.column_names == ["src", "dst"] and len(negatives) == 100
+    graph.write_text(
+        graph.read_text().replace("{absent_keys: drop}", "{absent_keys: drop, false_negatives: fail}")
+    )
+    with pytest.raises(
+        InvalidInputError, match=r"none.csv \(negatives of .*\) that payments.csv has as an edge: 'a' to 'c'"
+    ):
+        ingest(bank, tmp_path / "graph")
