@@ -78,6 +78,7 @@ PLACEHOLDERS = {
     "--mpi-ranks 16": "--mpi-ranks 2",
     "'kill, S3' --share 0.1": "'kill, S3, random' --share 0.001",
     "--journal FILE --processes 1": "--journal journal --only 'four at once, local' --share 0.001",
+    "--seed e1 --minutes 130 --journal FILE": "--seed e1 --only 'four at once, local' --share 0.001",
     "kubectl create": "kubectl create --dry-run=client",
 }
 # pages with commands as indented text, and the command that makes the output that they read
@@ -133,6 +134,7 @@ def test_indented_commands_and_code(
         for placeholder, here in PLACEHOLDERS.items():
             line = line.replace(placeholder, here.replace("ROOT", s3_root))
         if line.startswith("python -m tests.campaign"):
+            assert "--share 0.001" in line, f"{line}: a whole campaign takes hours; give it a placeholder"
             monkeypatch.setattr("sys.argv", shlex.split(line)[2:])
             assert campaign() == 0
         elif shutil.which(line.split()[0]):
