@@ -139,12 +139,16 @@ def killed_on_s3(engine: str, attempt: Attempt) -> Verdict:
 
 
 def _kill_and_repeat(attempt: Attempt, start: Callable[[], Command], seconds: float) -> None:
-    chance = attempt.random
+    chance, left = attempt.random, seconds
     for _ in range(chance.choice(KILLS)):
-        whom, moment = chance.choice(WHOM), chance.uniform(0, seconds)
+        whom, moment = chance.choice(WHOM), chance.uniform(0, left)
         command = start()
         time.sleep(moment)
-        attempt.killed.update(kill(command, whom, chance))
+        killed = kill(command, whom, chance)
+        if not killed:
+            break  # the run ended before
+        attempt.killed.update(killed)
+        left = max(left - moment, seconds / 4)  # a repetition does not do finished stages again
     succeed(start())
 
 
@@ -196,12 +200,12 @@ def _cases(engine: str, local: int, on_s3: int, short: int = 0) -> list[Case]:
 
 
 CASES = [
-    Case(f"kill, local, {TABLES}", partial(killed_locally, TABLES), 150, 1),
-    Case(f"kill, local, {FORMATS}", partial(killed_locally, FORMATS), 100, 1),
-    Case(f"kill, S3, {FORMATS}", partial(killed_on_s3, FORMATS), 30),
-    *_cases("random", 150, 80, 2),
-    *_cases("metis", 130, 50),
-    *_cases("two-level", 90, 30),
-    *_cases("parmetis", 30, 20),
+    Case(f"kill, local, {TABLES}", partial(killed_locally, TABLES), 200, 1),
+    Case(f"kill, local, {FORMATS}", partial(killed_locally, FORMATS), 150, 1),
+    Case(f"kill, S3, {FORMATS}", partial(killed_on_s3, FORMATS), 40),
+    *_cases("random", 250, 100, 2),
+    *_cases("metis", 200, 60),
+    *_cases("two-level", 120, 40),
+    *_cases("parmetis", 40, 20),
     Case("kill, libraries at work", killed_at_work, 30),
 ]

@@ -132,12 +132,12 @@ class TextSource(TableSource):
         if name in self.types:
             kind = self.types[name]
             return "VARCHAR" if kind == "int64" else TYPES[kind]  # it would round a fraction
-        if name in self.keys and not self._is_number(name):
+        if name in self.keys and not self._is_no_text(name):
             return "VARCHAR"
         return self._common_type(name)
 
-    def _is_number(self, key: str) -> bool:
-        """Return whether a key or a text is written as a number in all files; in CSV, nothing tells."""
+    def _is_no_text(self, key: str) -> bool:
+        """Return whether a key or a category is a number or a list in all files; in CSV, nothing tells."""
         return False
 
     def _common_type(self, name: str) -> str:
@@ -224,9 +224,10 @@ class CSVSource(TextSource):
         """
         with binary(file) as stream:
             line = stream.readline(LONGEST_HEADER)
-        if not line:
+        if not line.strip():  # DuckDB would take the names of the columns after an empty line for values
             raise InvalidInputError(
-                f"{self.about}{file.name} is empty", expected="a line with the names of its columns"
+                f"{self.about}{file.name} {'begins with an empty line' if line else 'is empty'}",
+                expected="a line with the names of its columns",
             )
         try:
             text = getincrementaldecoder("utf-8-sig")().decode(line)

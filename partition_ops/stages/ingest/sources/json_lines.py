@@ -24,8 +24,9 @@ class JSONSource(TextSource):
         )
         return f"read_json({path_literal(file.path)}, {always}{columns}{compression(file)})"
 
-    def _is_number(self, key: str) -> bool:
-        return all(kinds[key] in NUMBERS | UNKNOWN for kinds in self._described.values())
+    def _is_no_text(self, key: str) -> bool:
+        kinds = {described[key] for described in self._described.values()}
+        return kinds <= NUMBERS | UNKNOWN or all(kind.endswith("[]") for kind in kinds)
 
     def written_names(self, file: FoundFile) -> list[str]:
         """Return the keys of all documents; each is read once more."""

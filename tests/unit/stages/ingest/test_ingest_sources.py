@@ -298,6 +298,7 @@ PACKED = gzip.compress(WRITTEN, mtime=0)  # the same bytes in each process
     [
         ("places.csv", b"", "is empty"),
         ("places.csv.gz", gzip.compress(b"", mtime=0), "is empty"),
+        ("places.csv", b"\n" + WRITTEN, "begins with an empty line"),
         ("places.csv", WRITTEN.decode().encode("utf-16"), "is not text in UTF-8"),
         ("places.csv", bytes(100), "is not text in UTF-8"),
         ("places.csv.gz", WRITTEN, "is not packed with gzip"),
@@ -311,6 +312,18 @@ def test_a_csv_that_is_no_text_is_rejected(tmp_path: Path, name: str, written: b
     with pytest.raises(InvalidInputError, match=f"'place': {name} {message}"):
         ingest(tmp_path, tmp_path / "graph")
     assert not (tmp_path / "graph/metadata.json").exists()
+
+
+def test_lists_in_json_are_no_categories(tmp_path: Path) -> None:
+    lines = [json.dumps({"id": str(row), "v": [row, 0.5]}) + "\n" for row in range(3)]
+    (tmp_path / "u.jsonl").write_text("".join(lines))
+    (tmp_path / "e.csv").write_text("s,d\n0,1\n")
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: g\nnodes:\n  u: {table: u.jsonl, key: id, features: {v: {transform: one-hot}}}\n"
+        "edges:\n  u:r:u: {table: e.csv, src: s, dst: d}\n"
+    )
+    with pytest.raises(InvalidInputError, match=r"feature 'v': the values are no categories.*list"):
+        ingest(tmp_path, tmp_path / "graph")
 
 
 def test_lines_may_end_with_crlf_and_values_have_lf(tmp_path: Path) -> None:
