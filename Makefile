@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs the tests, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long release release-check test-compose test-outages campaign env bench bench-billion lint reference docs lock clean
+.PHONY: help install demo up upload down status test test-long release release-check test-compose test-outages campaign env bench bench-billion lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -21,6 +21,9 @@ demo: $(READY) ## Partition a real graph through Airflow and S3 on this machine 
 
 up: $(READY) ## Keep Airflow and the S3 server running for the browser
 	@$(PYTHON) -m local_stack up
+
+upload: $(READY) ## Copy a graph of your own to the S3 server of 'make up' (GRAPH=folder)
+	@$(PYTHON) -m local_stack upload "$(GRAPH)"
 
 down: $(READY) ## Stop what 'make up' started
 	@$(PYTHON) -m local_stack down

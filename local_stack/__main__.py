@@ -1,4 +1,4 @@
-"""``python -m local_stack demo|up|down|status``."""
+"""``python -m local_stack demo|up|upload|down|status``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from local_stack.folders import Folders
 from local_stack.processes import StackError
 from local_stack.stack import down, status, up
 from local_stack.supervisor import supervise
+from local_stack.upload import upload
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,6 +41,8 @@ def _run(options: argparse.Namespace, folders: Folders) -> int:
     if options.command == "demo":
         example = EXAMPLES[options.graph]
         return demo(folders, DemoOptions(example=example, num_parts=options.num_parts, engine=options.engine))
+    if options.command == "upload":
+        return upload(folders, options.graph)
     return {"up": up, "down": down, "status": status}[options.command](folders)
 
 
@@ -53,11 +56,14 @@ def _parser() -> argparse.ArgumentParser:
     for name, what in {
         "demo": "partition a real graph through Airflow and S3, then stop all services",
         "up": "start Airflow and the S3 server, and keep them running",
+        "upload": "copy a graph to the S3 server that 'up' started",
         "down": "stop what 'up' started",
         "status": "show which services run, and their addresses",
     }.items():
         command = commands.add_parser(name, help=what)
         command.add_argument("--folder", help="folder for all files, instead of .local")
+        if name == "upload":
+            command.add_argument("graph", type=Path, help="folder with metadata.json or graph.yaml")
         if name == "demo":
             command.add_argument("--graph", choices=EXAMPLES, default=PACKAGES.graph_name)
             command.add_argument("--num-parts", type=int, default=4)

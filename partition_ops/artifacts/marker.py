@@ -16,6 +16,7 @@ OUTPUT = "output"
 GRAPH = "ingested graph"
 FETCHED = "fetched partitions"
 ID_MAPS = "maps of IDs"
+COPY = "unfinished copy"
 IGNORED = {layout.LOCK, layout.MARKER}
 Marker = dict[str, Any]
 
@@ -41,7 +42,7 @@ def write_marker(root: Store, content: str = OUTPUT, *, files: Sequence[str] | N
 
     Args:
         root: The root.
-        content: `OUTPUT`, `GRAPH`, `FETCHED` or `ID_MAPS`.
+        content: `OUTPUT`, `GRAPH`, `FETCHED`, `ID_MAPS` or `COPY`.
         files: Paths of all files that were written there, if no records list them.
     """
     listed = {} if files is None else {"files": sorted(files)}

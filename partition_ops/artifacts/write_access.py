@@ -14,7 +14,7 @@ from pathlib import Path
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest, read_validation_report
-from partition_ops.artifacts.marker import FETCHED, GRAPH, ID_MAPS, IGNORED, OUTPUT, read_marker
+from partition_ops.artifacts.marker import COPY, FETCHED, GRAPH, ID_MAPS, IGNORED, OUTPUT, read_marker
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.stage import is_ours
 from partition_ops.chunked.metadata import METADATA, GraphMetadata, load_metadata
@@ -29,6 +29,7 @@ SHOWN_AS = {
     GRAPH: "an ingested graph",
     FETCHED: FETCHED,
     ID_MAPS: ID_MAPS,
+    COPY: "an unfinished copy",
     FOREIGN: "other files",
 }
 OTHER_FOLDER, OTHER_FILE = "Choose a folder outside of it.", "Write the file to another folder."
@@ -55,6 +56,7 @@ VERBS = {
     "stage": Access(OUTPUT),  # validate, partition and all others
     "ingest": Access(GRAPH),
     "fetch": Access(FETCHED),
+    "copy": Access(COPY),
     "idmap carry-over": Access(ID_MAPS),
     "probe": Access(OUTPUT, new=False),
     "probe --cache": Access(FOREIGN),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import runpy
 import signal
@@ -28,8 +29,10 @@ from local_stack.folders import PROJECT, Folders, State, is_running, load_secret
 from local_stack.processes import Service, StackError, free_port, stop_together
 from local_stack.s3_server import S3Access
 from local_stack.stack import refuse_if_busy, status
+from local_stack.upload import documents_of, upload, upload_to
 from local_stack.watch import RunWatch, print_summary, stage_seconds
-from partition_ops.storage import open_store
+from partition_ops.storage import StorageSettings, open_store
+from tests.graphs import library
 
 SPAWN = "import subprocess, sys; p = subprocess.Popen(['sleep', '1000']); print(p.pid, flush=True); p.wait()"
 WATCHDOG = f"""
@@ -306,6 +309,37 @@ def test_a_stack_that_has_just_stopped_is_waited_for(tmp_path: Path, lives: bool
         else:
             with pytest.raises(StackError, match="starting, in use or stopping"):
                 refuse_if_busy(folders)
+
+
+def test_the_text_after_make_up_names_the_page_and_how_to_upload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = Folders(tmp_path)
+    folders.make()
+    write_state(folders, State("up", os.getpid(), "ready", airflow_port=81, s3_port=82))
+    with folders.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert status(folders) == 0
+    text = capsys.readouterr().out
+    assert "http://127.0.0.1:81/graph-partitioning/" in text
+    assert "make upload GRAPH=" in text
+
+
+def test_a_graph_is_uploaded_once(tmp_path: Path, s3_settings: StorageSettings, s3_root: str) -> None:
+    with pytest.raises(StackError, match="no graph"):
+        upload(Folders(tmp_path), tmp_path)
+    graph = library().write(tmp_path / "mine")
+    with pytest.raises(StackError, match="make up"):
+        upload(Folders(tmp_path), graph)
+    assert documents_of(graph) == ["metadata.json"]
+    assert upload_to(s3_root, graph, "metadata.json", s3_settings) == f"{s3_root}/mine"
+    with open_store(f"{s3_root}/mine", s3_settings) as there:
+        assert {one.key for one in there.list()} == {one.key for one in open_store(str(graph)).list()}
+    with pytest.raises(StackError, match="mine"):
+        upload_to(s3_root, graph, "metadata.json", s3_settings)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "graph.yaml").write_text("name: x")
+    assert upload_to(s3_root, tmp_path / "tables", "graph.yaml", s3_settings).endswith("/tables/graph.yaml")
 
 
 def test_make_help_lists_every_target() -> None:

@@ -37,6 +37,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "quality": ("quality IN --output TO",),
     "publish": ("publish IN --output TO",),
     "retain": ("retain TO --keep 1",),
+    "copy": ("copy TABLES TO", "copy OUT TO"),
     "fetch": ("fetch OUT --part 0 --to TO", "fetch OUT --part 0 1 --to TO --format dgl"),
     "dags": ("dags --to TO",),
     "examples": ("examples --to TO",),

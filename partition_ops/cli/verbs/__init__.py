@@ -31,6 +31,7 @@ VERBS = (
     ),
     ListedVerb("changes", "list what has changed in a graph since a finished run", partial(_verb, "changes")),
     ListedVerb("retain", "remove older published runs of a graph", partial(_verb, "retain")),
+    ListedVerb("copy", "copy a graph or any other folder, from or to S3", partial(_verb, "copy")),
     ListedVerb("fetch", "copy a partition to the machine that serves it", partial(_verb, "fetch")),
     ListedVerb(
         "compile",
