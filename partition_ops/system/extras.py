@@ -15,6 +15,7 @@ EXTRAS = {  # by module: the name of the package, and the extra that brings it
     "dgl": ("DGL", "dgl"),
     "duckdb": ("DuckDB", "tables"),
     "fastavro": ("fastavro", "avro"),
+    "h5py": ("h5py", "hdf5"),
     "great_expectations": ("Great Expectations", "expectations"),
     "ibis": ("Ibis", "tables"),
     "mpi4py": ("mpi4py", "mpi"),

@@ -126,6 +126,7 @@ class TableRows:
             "arrow": (".arrow .feather .ipc .arrows", _arrow),
             "avro": (".avro", _avro),
             "npy": (".npy", _npy),
+            "hdf5": (".h5 .hdf5", _hdf5),
         }
         for kind, (suffixes, reader) in kinds.items():
             if kind == self.spec.format or (
@@ -182,7 +183,7 @@ def _not_read(name: str, what: str) -> UsageError:
     return UsageError(
         f"--tables cannot read {name} again",
         found=what,
-        expected="Parquet, CSV, JSON, Arrow, Avro, NumPy, SQLite or DuckDB files",
+        expected="Parquet, CSV, JSON, Arrow, Avro, NumPy, HDF5, SQLite or DuckDB files",
         remedy="Leave --tables out.",
     )
 
@@ -259,6 +260,18 @@ def _npy(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     for row, value in enumerate(np.load(path, mmap_mode="r", allow_pickle=False)):
         values = {"row": row, "value": value.tolist()}
         yield tuple(values[name] for name in columns)
+
+
+def _hdf5(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    check_installed(f"--tables for {path.name}", "h5py")
+    import h5py
+
+    with h5py.File(path) as file:
+        values: dict[str, Any] = {name: file[name] for name in columns if name != "row"}
+        for row in range(len([*values.values(), *file.values()][0])):
+            one = {name: np.asarray(rows[row]).tolist() for name, rows in values.items()}
+            found = [row if name == "row" else one[name] for name in columns]
+            yield tuple(value.decode() if isinstance(value, bytes) else value for value in found)
 
 
 def _avro(path: Path, columns: Sequence[str]) -> Iterator[Row]:

@@ -36,12 +36,7 @@ class NpySource(TableSource):
                 found=f"{rows.dtype} of the shape {rows.shape}",
                 expected="numbers of the shape (rows,) or (rows, width), or a vector of texts",
             )
-        if rows.dtype == np.float16:  # which engines do not have
-            kind = pa.float32()
-        else:
-            kind = (
-                pa.from_numpy_dtype(rows.dtype.newbyteorder("=")) if rows.dtype.kind != "U" else pa.string()
-            )
+        kind = type_of(rows.dtype)
         schema = pa.schema([(ROW, pa.int64()), (VALUE, kind if rows.ndim == 1 else pa.list_(kind))])
         return self.write_parquet(schema, _batches(rows, schema), columns)
 
@@ -49,18 +44,26 @@ class NpySource(TableSource):
 def _batches(rows: np.ndarray, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     step = max(BLOCK_BYTES // max(rows[:1].nbytes, 1), 1)
     for begin in range(0, len(rows), step):
-        block = np.ascontiguousarray(rows[begin : begin + step])
-        block = (
-            block.astype(np.float32)
-            if block.dtype == np.float16
-            else block.astype(block.dtype.newbyteorder("="))
-        )
-        value = pa.array(block.reshape(-1))
-        if rows.ndim > 1:
-            offsets = np.arange(len(block) + 1, dtype=np.int32) * rows.shape[1]
-            value = pa.ListArray.from_arrays(pa.array(offsets), value)
+        block = rows[begin : begin + step]
         numbers = pa.array(np.arange(begin, begin + len(block)))
-        yield pa.RecordBatch.from_arrays([numbers, value], schema=schema)
+        yield pa.RecordBatch.from_arrays([numbers, values_of(block)], schema=schema)
+
+
+def type_of(dtype: np.dtype) -> pa.DataType:
+    """Return the type of numbers or texts; engines do not have float16."""
+    if dtype.kind == "U":
+        return pa.string()
+    return pa.float32() if dtype == np.float16 else pa.from_numpy_dtype(dtype.newbyteorder("="))
+
+
+def values_of(block: np.ndarray) -> pa.Array:
+    """Return the rows of a vector as values, those of a matrix as lists."""
+    dtype = np.dtype(np.float32) if block.dtype == np.float16 else block.dtype.newbyteorder("=")
+    values = pa.array(np.ascontiguousarray(block, dtype).reshape(-1))
+    if block.ndim == 1:
+        return values
+    offsets = np.arange(len(block) + 1, dtype=np.int32) * block.shape[1]
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
 SOURCE = NpySource

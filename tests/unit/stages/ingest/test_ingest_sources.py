@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import fastavro
+import h5py
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -87,6 +88,13 @@ def as_avro(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
     return f"{name}.avro"
 
 
+def as_hdf5(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
+    with h5py.File(folder / f"{name}.h5", "w") as file:
+        for column in rows[0]:
+            file.create_dataset(column, data=[row[column] for row in rows])
+    return f"{name}.h5"
+
+
 def as_duckdb(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
     table = pa.Table.from_pylist(rows)
     with duckdb.connect(str(folder / "all.duckdb")) as connection:
@@ -127,6 +135,7 @@ FORMATS: list[Callable[[Path, str, list[dict[str, Any]]], str]] = [
     as_arrow,
     as_arrow_stream,
     as_avro,
+    as_hdf5,
     as_duckdb,
     as_sqlite,
 ]
