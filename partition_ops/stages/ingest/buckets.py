@@ -20,11 +20,20 @@ LEAST_ROWS = 1 << 16  # of a bucket, unless the rows are wide
 
 @dataclass(frozen=True)
 class Bucket:
-    """An Arrow file with the rows of the IDs from ``begin`` to ``end`` - 1."""
+    """An Arrow file with the rows of the IDs from ``begin`` to ``end`` - 1.
+
+    Those ``in_order`` come without a column of IDs.
+    """
 
     path: Path
     begin: int
     end: int
+    in_order: bool = False
+
+    def table(self) -> pa.Table:
+        """Return the rows, which stay in the file until they are used."""
+        with pa.memory_map(str(self.path)) as stream:
+            return pa.ipc.open_file(stream).read_all()
 
 
 @dataclass(frozen=True)
@@ -48,12 +57,14 @@ class Buckets:
             begin, end = bucket.begin, min(bucket.end, self.count)
             if begin >= end:
                 return
-            with pa.memory_map(str(bucket.path)) as stream:
-                table = pa.ipc.open_file(stream).read_all()
-                ids = table.column(ROW_ID).to_numpy() - begin
-                places = np.full(end - begin, -1, np.int64)
-                places[ids] = np.arange(len(ids))
-                yield table.select(columns).combine_chunks().take(pa.array(places, mask=places < 0))
+            table = bucket.table()
+            if bucket.in_order:
+                yield table.select(columns).combine_chunks()
+                continue
+            ids = table.column(ROW_ID).to_numpy() - begin
+            places = np.full(end - begin, -1, np.int64)
+            places[ids] = np.arange(len(ids))
+            yield table.select(columns).combine_chunks().take(pa.array(places, mask=places < 0))
 
     def blocks(self, columns: Sequence[str], size: int) -> Iterator[pa.Table]:
         """Yield columns in the order of the IDs, ``size`` rows at a time.
@@ -85,6 +96,33 @@ def fill_buckets(
     return Buckets([small for bucket in first for small in scatter.divided(bucket)], number)
 
 
+def fill_in_order(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, block_bytes: int
+) -> Buckets:
+    """Write rows that come in the order of their IDs into files of about ``block_bytes``.
+
+    Peak memory: a batch.
+    """
+    folder.mkdir()
+    ranges: list[Bucket] = []
+    begin = end = size = 0
+    with ExitStack() as stack:
+        writer: pa.ipc.RecordBatchFileWriter | None = None
+        for batch in batches:
+            if writer is None:
+                path = folder / f"{len(ranges)}.arrow"
+                writer = stack.enter_context(pa.ipc.new_file(str(path), schema))
+            writer.write_batch(batch)
+            end, size = end + len(batch), size + batch.nbytes
+            if size >= block_bytes:
+                ranges.append(Bucket(path, begin, end, in_order=True))
+                writer.close()
+                begin, size, writer = end, 0, None
+        if writer is not None:
+            ranges.append(Bucket(path, begin, end, in_order=True))
+    return Buckets(ranges, end)
+
+
 class _Scatter:
     """Writes rows into files by ranges of their IDs."""
 
@@ -105,9 +143,9 @@ class _Scatter:
                 if len(ranges) == 1:
                     writers[0].write_table(table)
                     continue
-                owners = (table.column(ROW_ID).to_numpy() - begin) // rows
-                order = np.argsort(owners, kind="stable")
-                ends = np.searchsorted(owners[order], np.arange(len(ranges) + 1))
+                owners = ((table.column(ROW_ID).to_numpy() - begin) // rows).astype(np.uint8)
+                order = np.argsort(owners, kind="stable")  # by counting, because there are few values
+                ends = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(ranges)))])
                 ordered = table.take(pa.array(order))
                 for index in np.flatnonzero(np.diff(ends)):
                     writers[index].write_table(ordered.slice(ends[index], ends[index + 1] - ends[index]))

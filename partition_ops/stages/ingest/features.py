@@ -34,6 +34,7 @@ from partition_ops.stages.ingest.values import hashes_of, numbers_of, texts_of, 
 from partition_ops.system.open_files import allow_open_files
 
 MOST_CLASSES = 1 << 16
+NO_PART = 255
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
@@ -62,6 +63,7 @@ class ColumnWriter:
 
     def __post_init__(self) -> None:
         self.spec = self.columns.spec
+        self._hashed = _HashedParts(self.buckets)
         self._nulls: dict[str, int] = {}
         self._overlaps = 0
         self._overlapping: list[int] = []
@@ -97,7 +99,7 @@ class ColumnWriter:
             begin = 0
             for block in self.buckets.pieces(self._needed(spec.used)):
                 features = self._features(block, self._rows_of_nodes(begin, len(block)))
-                for name, rows in chain(features, self._labels_and_masks(block).items()):
+                for name, rows in chain(features, self._labels_and_masks(block, begin).items()):
                     append(name, rows)
                 ids = pa.array(np.arange(begin, begin + len(block)))
                 for name, of, file in texts:
@@ -122,14 +124,16 @@ class ColumnWriter:
         if not self.findings.failed:
             edges = isinstance(self.spec, EdgeTable)
             files: dict[str, ChunkFiles] = {}
+            begin = 0
             with ExitStack() as stack:
                 for block in self.buckets.pieces(self._needed(self.spec.used)):
-                    for name, rows in self._labels_and_masks(block).items():
+                    for name, rows in self._labels_and_masks(block, begin).items():
                         if name not in files:
                             rows_of_file = self.columns.chunk_rows
                             new = self.writer.feature_file(self.spec.name, name, rows_of_file, edges=edges)
                             files[name] = stack.enter_context(new)
                         files[name].append(rows)
+                    begin += len(block)
             for name, written in files.items():
                 self.writer.add_feature(self.spec.name, name, written, edges=edges)
 
@@ -225,7 +229,7 @@ class ColumnWriter:
         names = [*(name for f in (*unfitted, *strict) for name in f.parts), *label, *split]
         begin = 0
         for block in self.buckets.blocks(self._needed(names), self.columns.fit_rows) if names else ():
-            masks = self._masks(block)
+            masks = self._masks(block, begin)
             kept = self._rows_of_nodes(begin, len(block))
             training = masks["train"] if masks else kept
             for column in dict.fromkeys(name for feature in strict for name in feature.parts):
@@ -277,7 +281,7 @@ class ColumnWriter:
             block: Rows with the columns of the split.
             begin: ID of the first one.
         """
-        masks = self._masks(block)
+        masks = self._masks(block, begin)
         if masks:
             self._look_at_split(block, masks, begin)
         return {self.masks[part]: mask for part, mask in masks.items()}
@@ -296,17 +300,14 @@ class ColumnWriter:
             for value, count in zip(others.field(0).to_pylist(), others.field(1).to_pylist(), strict=True):
                 self._unnamed[value] += count
 
-    def _masks(self, block: pa.Table) -> dict[str, Mask]:
-        """Return the rows of each part, if there is a split."""
+    def _masks(self, block: pa.Table, begin: int) -> dict[str, Mask]:
+        """Return the rows of each part, if there is a split; ``begin`` is the ID of the first row."""
         split = self.spec.split
         if split is None:
             return {}
         if split.shares:
-            keys = self._keys(block).cast(pa.string())
-            place = hashes_of(pc.fill_null(keys, "")) / 2.0**64
-            place[~keys.is_valid().to_numpy(zero_copy_only=False)] = np.inf  # a node that an edge added
-            ends = np.cumsum([0.0, *split.shares])
-            return {part: (ends[i] <= place) & (place < ends[i + 1]) for i, part in enumerate(PARTS)}
+            found = self._hashed.parts(begin, len(block), lambda: self._parts_of(split, block))
+            return {part: found == place for place, part in enumerate(PARTS)}
         if split.time:
             return self._by_time(split, _plain(block.column(split.time)))
         if split.masks:
@@ -323,6 +324,15 @@ class ColumnWriter:
             )
             for part in PARTS
         }
+
+    def _parts_of(self, split: Split, block: pa.Table) -> npt.NDArray[np.uint8]:
+        """Return the number of the part of each row, which follows from its key; `NO_PART` for none."""
+        keys = self._keys(block).cast(pa.string())
+        place = hashes_of(pc.fill_null(keys, "")) / 2.0**64
+        place[~keys.is_valid().to_numpy(zero_copy_only=False)] = np.inf  # a node that an edge added
+        ends = np.cumsum([0.0, *split.shares])
+        found = np.searchsorted(ends, place, side="right") - 1
+        return np.where(found < len(PARTS), found, NO_PART).astype(np.uint8)
 
     def _by_time(self, split: Split, column: pa.Array) -> dict[str, Mask]:
         """Return the rows of each part by their times; a row without one is in no part."""
@@ -345,8 +355,9 @@ class ColumnWriter:
         filled = pc.fill_null(column.cast(pa.bool_()), False)
         return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
 
-    def _labels_and_masks(self, block: pa.Table) -> dict[str, Array]:
-        found: dict[str, Array] = {self.masks[part]: rows for part, rows in self._masks(block).items()}
+    def _labels_and_masks(self, block: pa.Table, begin: int) -> dict[str, Array]:
+        masks = self._masks(block, begin)
+        found: dict[str, Array] = {self.masks[part]: rows for part, rows in masks.items()}
         if self.spec.label:
             column = _plain(block.column(self.spec.label))
             if self.spec.task == "regression":
@@ -369,6 +380,27 @@ class ColumnWriter:
                 found=f"more than {MOST_CLASSES}",
                 remedy="If it is a number to predict, set task: regression.",
             )
+
+
+class _HashedParts:
+    """Parts of rows that follow from hashes, in a file beside the rows, because each is asked for twice."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets, self._known = buckets, 0
+        self._kept: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+
+    def parts(self, begin: int, count: int, find: Callable[[], npt.NDArray[np.uint8]]) -> Array:
+        """Return the parts of ``count`` rows from the ID ``begin`` on; ``find`` finds those of new rows."""
+        if begin + count <= self._known:
+            return self._kept[begin : begin + count]
+        found = find()
+        if begin == self._known and self._buckets.ranges:
+            if not begin:
+                path = self._buckets.ranges[0].path.parent / "parts"
+                self._kept = np.memmap(path, np.uint8, "w+", shape=(self._buckets.count,))
+            self._kept[begin : begin + count] = found
+            self._known += count
+        return found
 
 
 def _categories(column: pa.Array) -> pa.Array:

@@ -106,15 +106,25 @@ class Findings:
         error.counts, error.problems = counts, self.problems
         raise error
 
-    def check_keys(self, node: NodeTable, own: Ends, as_text: bool) -> tuple[int, bool]:
+    def check_keys(
+        self, node: NodeTable, own: Ends, as_text: bool, distinct: int | None = None
+    ) -> tuple[int, bool]:
         """Report null keys, and keys that are there twice.
+
+        Args:
+            node: The node type.
+            own: The keys of its table.
+            as_text: Whether they are compared as text.
+            distinct: The number of distinct keys, if it is known.
 
         Returns:
             The number of distinct keys, and whether none is there twice.
         """
         keys = own.table.select(key=key_of(own.table, own.columns, as_text))
-        counts = self.engine.one(keys.aggregate(nulls=keys.key.isnull().sum(), distinct=keys.key.nunique()))
-        nulls, distinct = int(counts["nulls"] or 0), int(counts["distinct"])
+        unknown = {} if distinct is not None else {"distinct": keys.key.nunique()}
+        counts = self.engine.one(keys.aggregate(nulls=keys.key.isnull().sum(), **unknown))
+        nulls = int(counts["nulls"] or 0)
+        distinct = int(counts["distinct"]) if distinct is None else distinct
         self._report_null_keys(node, own.columns, nulls)
         again = own.source.rows - nulls - distinct
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC
 from partition_ops.stages.ingest.columns import BLOCK, Columns
+from partition_ops.stages.ingest.edge_order import MOST_BITS, EdgeOrder, in_order
 from partition_ops.stages.ingest.engines import (
     FILE_INDEX,
     ROW_ID,
@@ -63,10 +64,13 @@ class NumberedRows:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the edges with the IDs of their ends, null if there are none, in order.
 
-        Those of a table of several relations have the relation as `RELATION`, and come by relation.
+        Those of a table of several relations have the relation as `RELATION`, and come by relation. The
+        engine sorts these, and all edges if it is not DuckDB; `EdgeOrder` sorts the others.
 
         If the keys of both ends do not fit into memory together, one end is joined after the other.
         """
+        number = src.count * dst.count
+        sorted_here = self.engine is self.duckdb and not edge.relation and number.bit_length() <= MOST_BITS
         short = src.joined_bytes + dst.joined_bytes > self.memory.engine * JOINED_SHARE
         staged = self.scratch / "staged"
         staged.mkdir()
@@ -85,6 +89,19 @@ class NumberedRows:
         if short:
             joined = self.engine.staged(joined.select(SRC, "dst_key", *values), staged / "src.parquet")
         joined = joined.left_join(dst_keys, joined.dst_key == dst_keys.known_dst).select(SRC, DST, *values)
+        if sorted_here:
+            types = [columns.source.schema.field(name).type for name in columns.spec.used]
+            schema = pa.schema([(ROW_ID, pa.int64()), *zip(values, types, strict=True)])
+            folder, block = staged / "edges", self.memory.block
+            order = EdgeOrder(schema, dst.count, number, self.duckdb, folder, block)
+            pair = (joined[SRC] * dst.count + joined[DST]).cast("int64")
+            yield from order.sorted(
+                self.engine.batches(
+                    joined.select(**{ROW_ID: pair}, **{name: joined[name] for name in values})
+                )
+            )
+            shutil.rmtree(staged)
+            return
         if short:
             joined = self.engine.staged(joined, staged / "dst.parquet")
         yield from self.engine.batches(
@@ -173,21 +190,3 @@ def _own_columns(keys: ibis.Table, columns: Columns) -> dict[str, Any]:
     """Return the columns beside those of a table: the IDs of the rows, and their keys if they are needed."""
     key = {ROW_KEY: keys.key} if columns.needs_key else {}
     return {ROW_ID: keys[ORIG_ID], **key}
-
-
-def in_order(values: Sequence[Any]) -> list[Any]:
-    """Return what rows are sorted by, so that the order does not depend on how they come.
-
-    Zeros of both signs are equal for engines, and have other bytes.
-    """
-    return [*values, *(one for value in values if (one := _signs(value)) is not None)]
-
-
-def _signs(value: Any) -> Any:
-    """Return what tells values apart that are equal for engines; None if there are no such values."""
-    kind = value.type()
-    if kind.is_floating():
-        return ibis.ifelse(value == 0, value.cast("string"), ibis.null("string"))
-    if kind.is_array() and kind.value_type.is_floating():
-        return ibis.ifelse(value.contains(0.0), value.cast("array<string>"), ibis.null("array<string>"))
-    return None

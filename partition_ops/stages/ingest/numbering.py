@@ -62,7 +62,8 @@ def number_nodes(
     tables = [end.keys(as_text) for end in wanted]
     keys = ibis.union(*tables, distinct=True) if tables[1:] else tables[0].distinct()
     in_table, unique, gone = 0, True, _Gone(NO_IDS, None)
-    if own is not None:
+    alone = own is not None and len(wanted) == 1 and before is None
+    if own is not None and not alone:
         in_table, unique = findings.check_keys(node, own, as_text)
     if before is not None:
         if own is not None or node.actions["removed_nodes"] != "fail":
@@ -78,6 +79,8 @@ def number_nodes(
             columns = [ids, block.column(KEY).cast(schema.field(KEY).type)]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=KEYS)
             count += len(block)
+    if own is not None and alone:  # the keys are counted already
+        in_table, unique = findings.check_keys(node, own, as_text, count)
     table = every = engine.table(f"keys_{index}", [path], schema)
     if gone.keys is not None and not len(left_out):
         table = every.anti_join(gone.keys.select("key"), KEY)

@@ -26,7 +26,7 @@ from partition_ops.chunked.metadata import METADATA, PREVIOUS_ID, PREVIOUS_IDS, 
 from partition_ops.chunked.names import check_graph_name
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of
-from partition_ops.stages.ingest.buckets import Buckets, fill_buckets
+from partition_ops.stages.ingest.buckets import Buckets, fill_buckets, fill_in_order
 from partition_ops.stages.ingest.columns import BLOCK, Columns
 from partition_ops.stages.ingest.engines import (
     ENGINES,
@@ -349,41 +349,39 @@ class _Ingestion:
             rows = self.rows.of_edges(edge, self.tables[name], columns, src, dst)
         self.reverses |= {name: str(edge.reverse_type)} if edge.reverse else {}
         key = [ROW_KEY] if columns.needs_key else []
-        schema = self._schema([ROW_ID, *key, *edge.used], columns.source, True)
+        schema = self._schema([*edge.used, *key], columns.source, True)
         written = edge.used or key
         edges = self.writer.edge_file(kind)
         lost = 0
 
-        def ids_and_rows() -> Any:
-            """Write the ends of edges, and yield their columns with their IDs."""
+        def columns_of_edges() -> Iterator[pa.RecordBatch]:
+            """Write the ends of edges, and yield their columns."""
             nonlocal lost
             for batch in rows:
                 block = known = pa.Table.from_batches([batch])
                 if block.column(SRC).null_count or block.column(DST).null_count:
                     known = block.filter(pc.and_(*(block.column(end).is_valid() for end in (SRC, DST))))
                 lost += len(block) - len(known)
-                begin = edges.rows
                 edges.append(known.select([SRC, DST]))
                 if written:
-                    ids = pa.array(np.arange(begin, begin + len(known)))
                     table = known.select([c for c in known.column_names if c not in (SRC, DST)])
-                    table = table.rename_columns(edge.used).add_column(0, ROW_ID, ids)
+                    table = table.rename_columns(edge.used)
                     if key:
                         table = table.append_column(ROW_KEY, ends_as_key(known))
-                    yield from table.to_batches()
+                    yield from table.cast(schema).to_batches()
 
         with open_all([edges]):
             folder = self.scratch / f"edges{index}"
             if written:
-                buckets = fill_buckets(ids_and_rows(), schema, folder, columns.source.rows, self.memory.block)
+                buckets = fill_in_order(columns_of_edges(), schema, folder, self.memory.block)
             else:
-                for _ in ids_and_rows():
+                for _ in columns_of_edges():
                     pass
         self.writer.add_edges(kind, edges)
         if lost:
             self.findings.report_lost_edges(edge, src, dst)
         if written and not self.findings.failed:
-            self._write_columns(columns, replace(buckets, count=edges.rows))
+            self._write_columns(columns, buckets)
         state = columns.state() if not self.findings.failed else {}
         self.states["edge_types"][name] = {
             "src": list(edge.src),
