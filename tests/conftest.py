@@ -17,6 +17,7 @@ from local_stack.s3_server import start_s3_server
 from partition_ops.cli import main
 from partition_ops.storage import StorageSettings
 from tests.command_line import Called
+from tests.temporary import use_memory
 
 # OpenMP's threads wait for each other in vain where tests share the cores: training takes ten times as long
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch or dgl is imported, and for what tests start
@@ -38,6 +39,7 @@ settings.register_profile(
 )
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
+use_memory()
 BUCKET = "test-bucket"
 E2E = "tests/e2e/"
 LONG = "tests/long/"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tests.airflow_home  # noqa: F401
+from tests.temporary import on_disk  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

@@ -17,6 +17,7 @@ from local_stack.folders import Folders
 from partition_ops.stages.convert.ranges import GROUP_BYTES
 from partition_ops.storage import StorageSettings
 from tests.compose.stack import Stack, make_stack
+from tests.temporary import on_disk  # noqa: F401
 
 PACKAGES = "apache-airflow-core sqlalchemy pyarrow great-expectations packaging"
 

@@ -44,6 +44,7 @@ from tests.e2e.airflow_site import (
 from tests.e2e.statsd import StatsdServer
 from tests.format_plugin import NAME, install, on_the_path
 from tests.graphs import library
+from tests.temporary import on_disk  # noqa: F401
 
 CHANGES = {
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "3",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from itertools import combinations
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from partition_ops.formats.dgl.binary_format import (
     write_tensor_file,
 )
 from partition_ops.system.dgl_import import import_dgl
+from tests.temporary import temporary_folder
 
 HEADER_USED = 32  # DGL leaves the rest as the memory was
 FORMATS = [names for count in (1, 2, 3) for names in combinations(("coo", "csr", "csc"), count)]
@@ -73,7 +73,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 def test_many_tensors_are_the_same_in_another_order(sizes: dict[str, int]) -> None:
     """DGL's hash table decides about the order in its file."""
     arrays = {name: np.arange(size) for name, size in sizes.items()}
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         file = Path(folder) / "x.dgl"
         theirs, ours = tensors_by_dgl(arrays, file), tensors_by_us(arrays)
         file.write_bytes(ours)

@@ -21,6 +21,7 @@ from partition_ops.storage.durability import sync_folder
 from partition_ops.storage.local_store import PARTIAL
 from tests.graphs import library
 from tests.integration.test_lock import pointer
+from tests.temporary import on_disk  # noqa: F401
 
 CONFIG = {"num_parts": 2, "engine": "random"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SHAPES, SmallGraph, library, social
+from tests.temporary import temporary_folder
 
 GRAPHS = {"library": library(), "social": social(), **SHAPES}
 NUM_PARTS = 3
@@ -23,7 +23,7 @@ Loaded = list[tuple[Any, ...]]
 @pytest.fixture(scope="module", params=GRAPHS)
 def graph_and_parts(request: pytest.FixtureRequest) -> tuple[SmallGraph, Loaded]:
     graph = GRAPHS[request.param]
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+    with temporary_folder() as folder, pytest.MonkeyPatch.context() as patch:
         source = open_store(str(graph.write(Path(folder) / "input")))
         config = RunConfig(num_parts=graph.parts(NUM_PARTS), engine="random", on_defect="warn")
         run_job(config, source, open_store(f"{folder}/output"))

@@ -27,6 +27,7 @@ from partition_ops.system.memory_guard import ProcessTree, at_work, bounded_memo
 from tests.command_line import call
 from tests.graphs import Edges, Layout, SmallGraph, Values
 from tests.integration.test_killed import content
+from tests.temporary import on_disk  # noqa: F401
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what processes hold")
 MIB = 1 << 20

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from tests.airflow_tasks import TaskInstance
 from tests.command_line import Called
 from tests.graphs import SHAPES, Layout, SmallGraph, Values, library, social
 from tests.strategies import graphs
+from tests.temporary import temporary_folder
 
 dgl: Any = import_dgl()
 
@@ -110,7 +110,7 @@ def assert_is_pyg(found: HeteroData, graph: SmallGraph) -> None:
 @example(graph=SHAPES["isolated nodes"])
 @example(graph=SHAPES["a type without nodes last"])
 def test_graphs_survive_the_way_through_chunks(graph: SmallGraph) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         ingest.from_pyg(pyg_graph(graph)).write(f"{folder}/written")
         assert_is_dgl(ingest.to_dgl(f"{folder}/written"), graph)
         memory = ingest.from_dgl(dgl_graph(graph))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from partition_ops.system.dgl_import import import_dgl
 from tests.defects import CHECKS, CHOICES, cleaned, findings, kept_edges, with_defects
 from tests.graphs import SHAPES, SmallGraph, library, social
 from tests.strategies import graphs
+from tests.temporary import temporary_folder
 
 PARTS = 3
 GRAPHS = {
@@ -35,7 +35,7 @@ GRAPHS = {
 
 @contextmanager
 def output(graph: SmallGraph, config: RunConfig) -> Iterator[Store]:
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         source, out = (open_store(f"{folder}/{name}") for name in ("in", "out"))
         graph.write(Path(folder) / "in")
         run_job(config, source, out)
@@ -160,7 +160,7 @@ def test_in_edges_with_the_action_warn_count_in_the_balance() -> None:
 @pytest.fixture(scope="module", params=CHOICES, ids=lambda choice: "-".join(choice.values()))
 def chosen(request: pytest.FixtureRequest) -> Iterator[tuple[dict[str, str], Store, dict[str, int]]]:
     """Actions for each check, the output of the library with them, and the counters of its validation."""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         source, out = (open_store(f"{folder}/{name}") for name in ("in", "out"))
         GRAPHS["library"].write(Path(folder) / "in")
         first, *_ = run_job(config_of(request.param, "random"), source, out)

@@ -26,12 +26,13 @@ from partition_ops.storage import StorageSettings, open_store
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import SHAPES, Edges, SmallGraph, library
 from tests.strategies import graphs
+from tests.temporary import temporary_folder
 
 
 @contextmanager
 def partitioned(graph: SmallGraph, num_parts: int, engine: str = "random") -> Iterator[Path]:
     """The folder of a finished output."""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         source = open_store(str(graph.write(Path(folder) / "input")))
         config = RunConfig(num_parts=num_parts, engine=engine, on_defect="warn", seed=3)
         run_job(config, source, open_store(f"{folder}/output"))

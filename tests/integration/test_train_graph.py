@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
 from tests.graphs import SHAPES, SmallGraph, library, social
 from tests.strategies import graphs
+from tests.temporary import temporary_folder
 from tests.train_graphs import (
     assert_blocks_equal,
     edges_of,
@@ -166,7 +166,7 @@ def test_what_is_prefetched_are_the_rows_of_the_input(pair: Any, workers: int) -
 def test_any_graph_gives_the_blocks_and_features_of_memory(graph: SmallGraph, data: st.DataObject) -> None:
     ids = data.draw(st.sampled_from(IDS))
     parts = graph.parts(data.draw(st.integers(1, 3)))
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         uri = partitioned(graph, Path(folder), num_parts=parts)
         with PartitionedGraph(uri, ids=ids, cache=Path(folder) / "cache") as found:
             expected = in_memory(graph, found.book if ids == "new" else None)

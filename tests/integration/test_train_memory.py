@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.graphs import Edges, SmallGraph, Values
+from tests.temporary import on_disk  # noqa: F401
 from tests.train_graphs import partitioned
 
 pytestmark = pytest.mark.long

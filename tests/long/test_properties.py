@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.defects import CHOICES, with_defects
 from tests.graphs import SHAPES, SmallGraph, library
 from tests.mpi import needs_parmetis
 from tests.strategies import graphs
+from tests.temporary import temporary_folder
 
 ENGINES = [pytest.param(name, marks=needs_parmetis if name == "parmetis" else ()) for name in engine_names()]
 OTHERS = [(param.values[0], param.marks) for param in ENGINES if param.values[0] != "random"]
@@ -30,7 +30,7 @@ BALANCES = ("node-types", "edges", "none")
 
 def run_and_verify(graph: SmallGraph, config: RunConfig) -> None:
     """The checks of ``verify`` include loading every partition with ``dgl.distributed.load_partition``."""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         source = open_store(str(graph.write(Path(folder) / "input")))
         destination = open_store(str(Path(folder) / "output"))
         run_job(replace(config, num_parts=graph.parts(config.num_parts)), source, destination)

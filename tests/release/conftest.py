@@ -19,6 +19,7 @@ from tests.e2e.airflow_site import VIEWER, Site
 from tests.e2e.browser import PROGRAM, Browser
 from tests.e2e.conftest import site, statsd  # noqa: F401
 from tests.e2e.test_ui import log_in
+from tests.temporary import on_disk  # noqa: F401
 
 MOST_BYTES = 200_000
 HOME = "/graph-partitioning/"

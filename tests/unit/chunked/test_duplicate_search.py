@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from partition_ops.chunked.duplicate_search import MOST_BUCKETS, DuplicateSearch
 from partition_ops.chunked.metadata import FileFormat, FileSet, GraphMetadata
 from partition_ops.chunked.names import EdgeType
 from partition_ops.errors import InvalidInputError
+from tests.temporary import temporary_folder
 
 TYPES = ("a:r:b", "b:s:a", "a:t:b", "a:u:a", "a:v:a")
 Edges = list[tuple[int, int, int]]  # type, source, destination
@@ -55,7 +55,7 @@ def found(edges: Edges, memory: int, blocks: int) -> tuple[dict[int, list[int]],
     described = metadata({"a": 6, "b": 5}, [sum(kind == t for kind, _, _ in edges) for t in range(5)])
     repeated: dict[int, list[int]] = defaultdict(list)
     parallel = backwards = 0
-    with tempfile.TemporaryDirectory() as scratch:
+    with temporary_folder() as scratch:
         store = DuplicateSearch(described, memory=memory, scratch=Path(scratch))
         for kind in range(5):
             own = [(place, src, dst) for place, (k, src, dst) in enumerate(edges) if k == kind]

@@ -15,6 +15,7 @@ import pytest
 from partition_ops.storage import direct_file
 from partition_ops.storage.direct_file import BUFFER_BYTES, DirectFile
 from partition_ops.storage.local_store import LocalStore
+from tests.temporary import on_disk  # noqa: F401
 
 LARGE = 3 * BUFFER_BYTES + 12345
 

@@ -15,6 +15,7 @@ import pytest
 from partition_ops.errors import InvalidInputError, StorageError, UsageError
 from partition_ops.storage import Artifact, open_store
 from partition_ops.storage.local_store import PARTIAL, check_folder
+from tests.temporary import on_disk  # noqa: F401
 
 NOBODY = 65534
 
