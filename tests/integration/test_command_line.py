@@ -248,10 +248,11 @@ def test_a_full_disk_is_named(graph: Path, tmp_path: Path, kilobytes: int, calle
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting is not permitted here")
+    words = ["--num-parts", 3, "--engine", "metis"]
     try:
-        done = called("run", graph, disk / "out", "--num-parts", 3)
+        done = called("run", graph, disk / "out", *words)
         assert (done.returncode, "of the output" in done.stderr) == (1, True)
-        done = call("run", graph, disk / "out", "--num-parts", 3, "--ignore-estimate")
+        done = call("run", graph, disk / "out", *words, "--ignore-estimate")
         assert done.returncode == 1
         assert "space left" in done.stderr
         assert "defect of ours" not in done.stderr
@@ -265,7 +266,7 @@ def test_the_whole_job_says_what_validation_warns_of(called: Called, graph: Path
     shutil.copytree(graph, copy)
     metadata = json.loads((copy / "metadata.json").read_text())
     (copy / "metadata.json").write_text(json.dumps({**metadata, "node_dta": {}}))
-    done = called("run", copy, tmp_path / "out", "--num-parts", 2)
+    done = called("run", copy, tmp_path / "out", "--num-parts", 2, "--engine", "random")
     assert done.returncode == 0
     assert "warn    1 unknown_keys of 'metadata.json'" in done.stdout
     assert "node_dta" in done.stdout

@@ -39,7 +39,8 @@ def run(
 ) -> tuple[Store, Store]:
     """Input and output of a whole job."""
     source, output = open_store(str(graph.write(folder / "in"))), open_store(str(folder / "out"))
-    run_job(RunConfig(**{"num_parts": 3, "on_defect": "warn", **options}), source, output, previous=previous)
+    config = RunConfig(**{"num_parts": 3, "engine": "metis", "on_defect": "warn", **options})
+    run_job(config, source, output, previous=previous)
     return source, output
 
 

@@ -34,7 +34,7 @@ ALL = IdMapConfig(vectors=True, part_maps=True)
 def run(graph: SmallGraph, folder: Path) -> tuple[Store, Store]:
     """Input and finished output."""
     source, destination = open_store(str(graph.write(folder / "in"))), open_store(str(folder / "out"))
-    run_job(RunConfig(num_parts=graph.parts(3), on_defect="warn"), source, destination)
+    run_job(RunConfig(num_parts=graph.parts(3), engine="random", on_defect="warn"), source, destination)
     return source, destination
 
 

@@ -209,8 +209,8 @@ def test_what_breaks_old_ids_means_a_full_run(
     change: Callable[[SmallGraph], SmallGraph], reason: str, tmp_path: Path
 ) -> None:
     graph = library(papers=200)
-    before, _ = partitioned(graph, tmp_path / "before")
-    after, counters = partitioned(change(graph), tmp_path / "after", before)
+    before, _ = partitioned(graph, tmp_path / "before", engine="metis")
+    after, counters = partitioned(change(graph), tmp_path / "after", before, engine="metis")
     assert counters["mode"] == migration(after)["mode"] == "full"
     assert reason in counters["reason"]
     assert counters["old"] == 0
@@ -240,8 +240,8 @@ def test_new_types_may_come_anywhere_and_edges_may_go(tmp_path: Path) -> None:
     ],
 )
 def test_other_partitions_mean_a_full_run(options: dict[str, int], reason: str, tmp_path: Path) -> None:
-    before, _ = partitioned(library(), tmp_path / "before")
-    _, counters = partitioned(library(), tmp_path / "after", before, **options)
+    before, _ = partitioned(library(), tmp_path / "before", engine="metis")
+    _, counters = partitioned(library(), tmp_path / "after", before, engine="metis", **options)
     assert counters["mode"] == "full"
     assert reason in counters["reason"]
 
@@ -285,7 +285,7 @@ def test_a_chain_of_runs_remembers_the_last_full_one(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_cannot_be_followed(tmp_path: Path) -> None:
-    before, _ = partitioned(library(), tmp_path / "before")
+    before, _ = partitioned(library(), tmp_path / "before", engine="metis")
     before.delete([layout.MANIFEST])
     with pytest.raises(InvalidInputError, match="not a finished output"):
         partitioned(library(), tmp_path / "after", before)
@@ -293,10 +293,10 @@ def test_an_unfinished_run_cannot_be_followed(tmp_path: Path) -> None:
 
 def test_nothing_is_done_again_until_the_earlier_run_is_another(tmp_path: Path) -> None:
     graph = library()
-    before, _ = partitioned(graph, tmp_path / "before")
+    before, _ = partitioned(graph, tmp_path / "before", engine="metis")
     other, _ = partitioned(graph, tmp_path / "other", engine="random")
-    after, _ = partitioned(grown(graph), tmp_path / "after", before)
-    source, config = open_store(str(tmp_path / "after" / "in")), PartitionConfig(num_parts=3)
+    after, _ = partitioned(grown(graph), tmp_path / "after", before, engine="metis")
+    source, config = open_store(str(tmp_path / "after" / "in")), PartitionConfig(num_parts=3, engine="metis")
     assert partition_nodes(config, source, after, previous=before).skipped
     assert not partition_nodes(config, source, after, previous=other).skipped
     assert migration(after)["previous"]["run"] == other.uri
@@ -305,7 +305,7 @@ def test_nothing_is_done_again_until_the_earlier_run_is_another(tmp_path: Path) 
 
 
 def test_a_run_cannot_follow_itself(tmp_path: Path) -> None:
-    before, _ = partitioned(library(), tmp_path)
+    before, _ = partitioned(library(), tmp_path, engine="metis")
     with pytest.raises(UsageError, match="cannot follow itself"):
         partitioned(library(), tmp_path, before)
 
@@ -393,7 +393,7 @@ def test_a_run_that_is_not_as_it_was_written_cannot_be_followed(
     damage: Callable[[Store], None], where: str, tmp_path: Path
 ) -> None:
     graph = library(papers=200)
-    before, _ = partitioned(graph, tmp_path / "before")
+    before, _ = partitioned(graph, tmp_path / "before", engine="metis")
     damage(before)
     with pytest.raises(InvalidInputError, match=f"{where} is not the file that the run wrote") as refused:
         partitioned(grown(graph), tmp_path / "after", before)
@@ -403,7 +403,7 @@ def test_a_run_that_is_not_as_it_was_written_cannot_be_followed(
 
 
 def test_degrees_of_an_older_version_are_held_against_the_digest_of_the_whole_graph(tmp_path: Path) -> None:
-    before, _ = partitioned(blocks(300), tmp_path / "before")
+    before, _ = partitioned(blocks(300), tmp_path / "before", engine="metis")
     stats = before.read_json(layout.PREPARED_STATS)
     del stats["degrees_sha256"]
     written = before.write_json(layout.PREPARED_STATS, stats)

@@ -23,7 +23,7 @@ from partition_ops.verification import verify_output
 from tests.graphs import library
 from tests.growth import grown
 
-CONFIG = RunConfig(num_parts=2)
+CONFIG = RunConfig(num_parts=2, engine="metis")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import Store, open_store
 from tests.graphs import library
 
-CONFIG = RunConfig(num_parts=2)
+CONFIG = RunConfig(num_parts=2, engine="metis")
 BROKEN = {
     "convert-part0": b"",
     "convert-plan": b"{}",
