@@ -35,6 +35,13 @@ print([stage.name for stage in RunConfig(num_parts=2).stages()])
 out.delete(["largest_type/type.json"])
 print(Task.recorded(out, "largest-type").status().reason)
 """
+CALLS = """
+import json, sys
+from partition_ops.cli import main
+for words in json.loads(sys.argv[1]):
+    assert main(words) == 0, words
+    print("\\f")
+"""
 Python = Callable[..., str]
 
 
@@ -63,26 +70,37 @@ def python(tmp_path: Path) -> Python:
     return run
 
 
+def calls(python: Python, *commands: list[str]) -> list[str]:
+    """Return what commands print, called one after the other in one process."""
+    return python("-c", CALLS, json.dumps(commands)).split("\f\n")[:-1]
+
+
 def test_the_stage_is_in_the_job_its_records_its_figures_and_the_estimate(
     python: Python, tmp_path: Path
 ) -> None:
-    graph, out, cli = library(papers=50).write(tmp_path / "in"), tmp_path / "out", ("-m", "partition_ops.cli")
-    run = (*cli, "run", graph, out, "--num-parts", 2, "--engine", "random")
-    assert STAGE not in python(*run)
-    assert STAGE in python(*run, "--largest-type")  # of a run that is published without it
-    assert json.loads((out / "largest_type/type.json").read_text()) == {"type": "paper"}
-    assert [*json.loads((out / "records/largest-type.json").read_text())["after"]] == ["validate"]
-    manifest = json.loads((out / "manifest.json").read_text())
+    graph, out = str(library(papers=50).write(tmp_path / "in")), str(tmp_path / "out")
+    run = ["run", graph, out, "--num-parts", "2", "--engine", "random"]
+    alone = [STAGE, graph, "--output", out, "--json"]
+    estimate = ["estimate", graph, "--num-parts", "2", "--json"]
+    without, added, again, skipped, estimated, with_it = calls(
+        python,
+        run,
+        [*run, "--largest-type"],  # of a run that is published without it
+        [*run, "--largest-type", "--json"],
+        alone,
+        estimate,
+        [*estimate, "--largest-type"],
+    )
+    assert STAGE not in without and STAGE in added
+    assert STAGE not in estimated and STAGE in with_it
+    assert [task["skipped"] for task in json.loads(again)["tasks"] if task["task"] == STAGE] == [True]
+    assert json.loads(skipped)["skipped"]
+    assert json.loads((tmp_path / "out/largest_type/type.json").read_text()) == {"type": "paper"}
+    assert [*json.loads((tmp_path / "out/records/largest-type.json").read_text())["after"]] == ["validate"]
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest["options"][STAGE] == {"least_nodes": 1}
     assert "largest_type/type.json" in [entry["key"] for entry in manifest["artifacts"]]
-    again = json.loads(python(*run, "--largest-type", "--json"))["tasks"]
-    assert [task["skipped"] for task in again if task["task"] == STAGE] == [True]
-    alone = (*cli, STAGE, graph, "--output", out, "--json")
-    assert json.loads(python(*alone))["skipped"]
-    assert not json.loads(python(*alone, "--least-nodes", 1000))["skipped"]
-    estimate = (*cli, "estimate", graph, "--num-parts", 2, "--json")
-    assert STAGE not in python(*estimate)
-    assert STAGE in python(*estimate, "--largest-type")
+    assert not json.loads(calls(python, [*alone, "--least-nodes", "1000"])[0])["skipped"]
     seconds, stages, reason = python("-c", FIGURES, out).splitlines()
     assert seconds.split()[:2] == ["validate", STAGE]
     assert STAGE not in stages

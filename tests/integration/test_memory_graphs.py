@@ -301,8 +301,8 @@ def test_bad_saved_graphs_have_exit_code_3(saved: Path, tmp_path: Path, called: 
         assert refused.returncode == 3 and message in refused.stderr, refused.stderr
         assert "Traceback" not in refused.stderr and str(path) in refused.stderr
     assert called("ingest", saved, tmp_path / "c", "--previous", tmp_path).returncode == 2
-    with pytest.raises(AirflowFailException, match="cannot be read"):
-        TaskInstance().run(_operator(cut, tmp_path))
+    with pytest.raises(AirflowFailException, match="There is no"):
+        TaskInstance().run(_operator(tmp_path / "none.bin", tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,9 @@ def run_all(
     where: dict[str, Any],
     ti: TaskInstance,
     probe: dict[str, Any] | None = None,
-    *,
-    data_docs: bool = False,
     **halo: str,
 ) -> None:
-    ti.run(ValidateGraphOperator(task_id="validate", data_docs=data_docs, **where))
+    ti.run(ValidateGraphOperator(task_id="validate", data_docs=False, **where))
     ti.run(WriteSchemaOperator(task_id="schema", **where))
     ti.run(PrepareGraphOperator(task_id="prepare", **where))
     ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", **where))
@@ -80,7 +78,7 @@ def test_a_run_is_whole_and_announced(tmp_path: Path) -> None:
     source, out = str(library().write(tmp_path / "in")), str(tmp_path / "out")
     ti = TaskInstance()
     where = {"input_uri": source, "output_uri": out, "run_id": RUN_ID, "graph_name": ""}
-    run_all(where, ti, data_docs=True)
+    run_all(where, ti)
     root = run_root(out, "small", RUN_ID)
     assert verify_output(open_store(source), open_store(root)).passed
     assert open_store(f"{out}/small").read_json("latest.json")["run"] == root

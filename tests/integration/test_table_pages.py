@@ -46,6 +46,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: C
     assert right > 0.9 * len(named)  # in another order, a tenth of them
 
 
+@pytest.mark.long
 def test_the_page_of_link_prediction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: Called) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")

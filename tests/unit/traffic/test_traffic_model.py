@@ -94,9 +94,18 @@ def simulated(
     return rows / epochs, neighbours / epochs
 
 
-@pytest.mark.parametrize(("reverses", "parallels"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize(
-    ("fanouts", "batch_size"), [((4, 6), 60), ((ALL, 3), 200), ((5,), 50), ((3, 3, 3), 100)]
+    ("fanouts", "batch_size", "reverses", "parallels"),
+    [
+        ((4, 6), 60, False, False),
+        ((4, 6), 60, True, True),
+        ((ALL, 3), 200, False, False),
+        ((ALL, 3), 200, True, True),
+        ((5,), 50, True, False),
+        ((5,), 50, True, True),
+        ((3, 3, 3), 100, False, False),
+        ((3, 3, 3), 100, True, False),
+    ],
 )
 def test_the_model_expects_what_batches_read(
     fanouts: tuple[int, ...], batch_size: int, reverses: bool, parallels: bool
