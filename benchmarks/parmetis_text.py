@@ -31,8 +31,8 @@ import pyarrow.csv as pa_csv
 
 from benchmarks.mag_graph import Shape, write_graph
 from benchmarks.processes import machine, measure, median
-from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
+from partition_ops.stages.partition.mpi.options import MpiOptions
 
 OURS = [sys.executable, "-m", "partition_ops.cli"]
 PARTS, RANKS = 4, 2

@@ -166,7 +166,8 @@ def _rules_of_options() -> Iterator[str]:
             for each in options:
                 name, _, value = each.only_with.partition("=")
                 if name in strings:
-                    yield f"{each.option_string} needs {strings[name]} {value}".rstrip()
+                    values = value.replace("|", " or ")
+                    yield f"{each.option_string} needs {strings[name]} {values}".rstrip()
 
 
 def _has_words(text: str) -> bool:

@@ -79,7 +79,7 @@ LEFTOVERS = re.compile(
     rf"validation/({DROPPED}|{DROPPED_SELF_LOOPS}|{EXCLUDED})/[^/:]+:[^/:]+:[^/:]+\.npy"
     r"|validation/data_docs/(index\.html|(expectations|validations)/[^/]+\.html)"
     r"|scratch/convert/(plan\.json|buckets/group\d+/(edges|features)\.(bin|json))"
-    r"|scratch/parmetis/(parts|classes|homes)\.npy"
+    r"|scratch/(ranks|parmetis)/(parts|classes|homes)\.npy"
 )
 
 
@@ -196,9 +196,9 @@ def bucket_feature_index(group: int) -> str:
     return f"{BUCKETS}/group{group}/features.json"
 
 
-PARMETIS_PARTS = f"{SCRATCH}/parmetis/parts.npy"  # what the ranks leave for the stage ``partition``
-PARMETIS_CLASSES = f"{SCRATCH}/parmetis/classes.npy"  # what it leaves for them
-PARMETIS_HOMES = f"{SCRATCH}/parmetis/homes.npy"  # ... where nodes are, in an incremental run
+RANKS_PARTS = f"{SCRATCH}/ranks/parts.npy"  # what MPI's ranks leave for the stage ``partition``
+RANKS_CLASSES = f"{SCRATCH}/ranks/classes.npy"  # what it leaves for them
+RANKS_HOMES = f"{SCRATCH}/ranks/homes.npy"  # ... where nodes are, in an incremental run
 
 IDMAP = "idmap"
 

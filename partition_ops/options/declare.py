@@ -24,6 +24,7 @@ SECTIONS = (
     "Balance",
     "Training",
     "Growth",
+    "MPI",
     "Engine parmetis",
     "Publishing",
     "More",
@@ -48,8 +49,9 @@ class Option:
         above: Bound that a value must exceed.
         choices: Allowed values, or a function that returns them.
         empty: What happens if a value that may be None is left out.
-        only_with: The option is rejected without this one: ``"previous"``, or ``"engine=parmetis"`` if that
-            one must have a certain value. Verbs and configurations that do not have it do not check this.
+        only_with: The option is rejected without this one: ``"previous"``, or ``"engine=parmetis|two-level"``
+            if that one must have one of these values. Verbs and configurations that do not have it do not
+            check this.
         parse: Makes a value from text; raises ValueError with a sentence. If it is None, the type decides.
         show: Makes text from the default.
         several: How ``--help`` takes several values: ``commas`` (``A,B``), ``words`` (``A B``) or
@@ -281,9 +283,9 @@ def check_companions(options: Sequence[Option], asked: set[str], values: Mapping
     for rule, dependent in rules.items():
         name, _, wanted = rule.partition("=")
         value, other = values.get(name), known[name].option_string
-        if value == wanted or (value and not wanted):
+        if value in wanted.split("|") or (value and not wanted):
             continue
-        needed = f"{other} {wanted}".rstrip()
+        needed = f"{other} {wanted.replace('|', ' or ')}".rstrip()
         raise UsageError(
             f"{' and '.join(dependent)} {'needs' if len(dependent) == 1 else 'need'} {needed}",
             found=f"{other} {value}" if value else f"no {other}",

@@ -19,8 +19,8 @@ import torch
 from partition_ops import PartitionBook, open_store
 from partition_ops.cli import main
 from partition_ops.stages.idmap.return_mapping import return_mapping
-from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import Edges, SmallGraph, Values, library, social
 from tests.mpi import needs_parmetis

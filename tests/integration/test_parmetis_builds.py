@@ -24,8 +24,8 @@ from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition.engines.parmetis import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
+from partition_ops.stages.partition.mpi.options import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import Library
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
@@ -74,7 +74,7 @@ import sys
 import numpy as np
 from mpi4py import MPI
 from partition_ops.stages.partition.mpi.parmetis_library import Library, Slice, Target
-from partition_ops.stages.partition.engines.parmetis import LibraryOptions
+from partition_ops.stages.partition.mpi.options import LibraryOptions
 library = Library(LibraryOptions(path=sys.argv[1], index_bits=64))
 nodes = 6
 weights = np.arange(2 * nodes).reshape(-1, 2)
@@ -133,7 +133,7 @@ def test_a_library_without_the_functions_is_refused(tmp_path: Path) -> None:
 def test_a_library_that_lacks_gklib_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = compiled(MISSING_SYMBOL, tmp_path)
     load = "import ctypes, sys; from partition_ops.stages.partition.mpi.parmetis_library import Library\n"
-    load += "from partition_ops.stages.partition.engines.parmetis import LibraryOptions\n"
+    load += "from partition_ops.stages.partition.mpi.options import LibraryOptions\n"
     load += "try: Library(LibraryOptions(path=sys.argv[1]))\nexcept Exception as error: print(error)"
     done = subprocess.run(
         [sys.executable, "-c", load, path],
@@ -169,7 +169,7 @@ def test_the_integers_of_a_preloaded_metis_count(tmp_path: Path) -> None:
     (tmp_path / "metis").mkdir()
     metis = compiled("typedef long long idx_t;\n" + OPTIONS, tmp_path / "metis")
     load = "import sys; from partition_ops.stages.partition.mpi.parmetis_library import Library\n"
-    load += "from partition_ops.stages.partition.engines.parmetis import LibraryOptions\n"
+    load += "from partition_ops.stages.partition.mpi.options import LibraryOptions\n"
     load += "try: print(Library(LibraryOptions(path=sys.argv[1], index_bits=int(sys.argv[2]))).name)\n"
     load += "except Exception as error: print(error)"
     said = [

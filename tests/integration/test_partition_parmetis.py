@@ -24,8 +24,8 @@ from partition_ops.artifacts.parhip import open_parhip, read_parhip_slice
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import EngineError, InvalidInputError, UsageError
-from partition_ops.stages.partition.engines.parmetis import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi import mpirun
+from partition_ops.stages.partition.mpi.options import LibraryOptions, MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import check_fits, find_library
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -83,7 +83,7 @@ def test_every_type_is_balanced_and_fewer_edges_cut_than_by_chance(
     graph = open_parhip(stores[1].local_copy(layout.PREPARED_GRAPH))
     ends = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
     assert (parts[ends] != parts[graph.neighbours]).mean() < 0.6  # 2/3 by chance
-    assert not stores[1].exists(layout.PARMETIS_PARTS)
+    assert not stores[1].exists(layout.RANKS_PARTS)
 
 
 @needs_parmetis
@@ -176,7 +176,7 @@ def test_a_run_that_a_signal_ends_leaves_no_rank_behind(number: signal.Signals, 
     script = (  # a shell may make background processes ignore the signal
         "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from partition_ops.stages.partition.mpi import mpirun\n"
-        "from partition_ops.stages.partition.engines.parmetis import MpiOptions\n"
+        "from partition_ops.stages.partition.mpi.options import MpiOptions\n"
         "mpirun.run_ranks('sleeping', {}, MpiOptions(ranks=2))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -199,7 +199,7 @@ def test_ranks_write_nothing_once_the_lock_is_lost(
         stale = {**job, "lock": {**job["lock"], "token": job["lock"]["token"] - 1}}
         with pytest.raises(EngineError, match="another process has taken over the lock"):
             run_ranks(module, stale, options)
-        assert not stores[1].exists(layout.PARMETIS_PARTS)
+        assert not stores[1].exists(layout.RANKS_PARTS)
         run_ranks(module, job, options)
 
     monkeypatch.setattr(mpirun, "run_ranks", without_lock)

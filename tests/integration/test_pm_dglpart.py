@@ -18,8 +18,8 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.convert_partition import convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.formats.parmetis.text_table import TextTable
-from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment, mpirun_command
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store

@@ -15,7 +15,7 @@ import pytest
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.stages.partition.engines.parmetis import MpiOptions
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.prepare.options import PrepareConfig

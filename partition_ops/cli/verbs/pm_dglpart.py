@@ -16,7 +16,7 @@ from partition_ops.cli.verb import Verb
 from partition_ops.errors import EngineError, PartitionOpsError
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import options_of
-from partition_ops.stages.partition.engines.parmetis import LibraryOptions
+from partition_ops.stages.partition.mpi.options import LibraryOptions
 from partition_ops.stages.partition.options import PartitionConfig, ProgramOptions
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.signals import restore_default_handlers

@@ -15,5 +15,5 @@ unless the engine does not read edges.""",
     after=("schema", "prepare"),
     folders=("assignment",),
     cost="partition_ops.stages.partition.cost:cost",
-    remedy="Use another --engine, such as two-level or random, or parmetis over several machines.",
+    remedy="Use another --engine, such as random, or two-level with --mpi-ranks over several machines.",
 )

@@ -9,6 +9,7 @@ from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimat
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.engines import engine_names
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.options import PartitionConfig
 
 
@@ -40,8 +41,8 @@ def _estimate(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageE
 
 def _other_engines(config: PartitionConfig, sizes: Sizes, machine: Machine) -> Iterator[str]:
     """Yield engines for the same options that need no more memory than there is; then those for several."""
-    others = [find_engine(name) for name in engine_names() if name != config.engine]
-    for engine in (one for one in others if not one.many_machines):
+    engines = [find_engine(name) for name in engine_names()]
+    for engine in (one for one in engines if not one.needs_ranks and one.name != config.engine):
         try:
             engine.check(config)
         except UsageError:
@@ -49,5 +50,8 @@ def _other_engines(config: PartitionConfig, sizes: Sizes, machine: Machine) -> I
         needed = _estimate(replace(config, engine=engine.name), sizes, machine).held
         if needed <= machine.memory:
             yield f"Use --engine {engine.name}, which needs about {needed / 2**30:.1f} GiB."
-    for engine in (one for one in others if one.many_machines):
-        yield f"Use --engine {engine.name} over several machines."
+    spread = config.own(MpiOptions).hostfile is not None
+    for engine in (
+        one for one in engines if one.many_machines and not (spread and one.name == config.engine)
+    ):
+        yield f"Use {engine.many_machines} over several machines."

@@ -62,7 +62,8 @@ class Engine(ABC):
         supports: The options in `OPTIONAL` that it supports.
         tolerance: Largest weight of a partition over its share, if the options do not say.
         objectives: The objectives that it supports.
-        many_machines: Whether it can take the memory of several machines.
+        many_machines: The options with which it takes the memory of several machines; empty if it cannot.
+        needs_ranks: Whether it runs over MPI always, so that `cost` does not know its memory.
     """
 
     name: ClassVar[str]
@@ -71,7 +72,8 @@ class Engine(ABC):
     supports: ClassVar[frozenset[str]] = frozenset()
     tolerance: ClassVar[float] = METIS_TOLERANCE
     objectives: ClassVar[tuple[str, ...]] = ("cut",)
-    many_machines: ClassVar[bool] = False
+    many_machines: ClassVar[str] = ""
+    needs_ranks: ClassVar[bool] = False
 
     @abstractmethod
     def partition(self, problem: Problem) -> Parts:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from partition_ops.cli import main
 from partition_ops.errors import UsageError
-from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import mpirun_command
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.storage import open_store, s3_store
 from partition_ops.storage.uris import VARIABLE
 

@@ -5,20 +5,29 @@ docs/decisions/two-level.md has the reasons, and what else was tried.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import numpy as np
 
+from partition_ops.artifacts import layout
 from partition_ops.artifacts.cost import Machine, Sizes
 from partition_ops.artifacts.parhip import neighbour_bytes
-from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
+from partition_ops.stages.partition.engine import NODE_BYTES, OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines.random import without_cut
-from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.mpi.options import MpiOptions
+from partition_ops.stages.partition.multilevel.graph import Graph, Labels, constraints_of
 from partition_ops.stages.partition.multilevel.levels import Level, contract_levels, cut_by_metis
 from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
+from partition_ops.stages.partition.multilevel.tuning import Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
+from partition_ops.system.extras import check_installed
 
+RANK_MODULE = "partition_ops.stages.partition.mpi.two_level_rank"
+logger = logging.getLogger("partition_ops")
+RANK_BYTES = 60  # of a node, in each of MPI's ranks
 MOST_CLUSTERED = 1 << 30  # bytes of a graph of clusters, for METIS; a larger one is contracted again
 
 
@@ -27,6 +36,16 @@ class TwoLevel(Engine):
 
     name = "two-level"
     supports = frozenset(OPTIONAL)
+    many_machines = "--engine two-level --mpi-ranks N --hostfile FILE"
+
+    def check(self, config: PartitionConfig) -> None:
+        """Raise an error also if the hostfile or command of the options does not exist."""
+        super().check(config)
+        if config.own(MpiOptions).ranks is not None:
+            from partition_ops.stages.partition.mpi.mpirun import check_paths
+
+            check_installed("--mpi-ranks", "mpi4py")
+            check_paths(config.own(MpiOptions))
 
     def partition(self, problem: Problem) -> Parts:
         """Cut few edges, every column of the weights balanced.
@@ -37,20 +56,31 @@ class TwoLevel(Engine):
         Peak memory: 36 bytes a node; 12 bytes a half-edge of the graph of clusters, which has a tenth of the
         graph's if that has communities, and 180 bytes a half-edge of the last such graph, which has at most
         2**24; for each thread up to 200 bytes times the largest degree. The graph itself stays mapped if its
-        file has 32 bits for a neighbour, and takes 4 bytes a half-edge otherwise.
+        file has 32 bits for a neighbour, and takes 4 bytes a half-edge otherwise. With MPI's ranks, that is
+        what rank 0 takes, with its share of the graph's half-edges; the other ranks take 60 bytes a node and
+        4 bytes for each of their half-edges, and this process 20 bytes a node.
         """
+        ranks = problem.config.own(MpiOptions).ranks
+        if ranks is not None and not len(problem.edge_weights):
+            parts = _over_ranks(problem)
+            if parts is not None:
+                return parts
         parts = without_cut(problem)
         if parts is not None:
             return parts
-        levels, seed = _levels(problem), problem.config.seed
-        parts = cut_by_metis(problem.config, levels[-1], seed, spare=problem.limits_in_edges)
-        for level in reversed(levels):
-            parts = parts[level.labels] if len(level.labels) else parts
-            refine(level.graph, level.constraints, parts, tuning=problem.tuning)
-        return parts
+        level = Level(Graph.of_input(problem.graph, problem.edge_weights), constraints_of(problem))
+        return cut_over_clusters(problem.config, problem.tuning, level, problem.limits_in_edges)
 
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
-        return cost_over_clusters(config, sizes, searched=False)
+        alone = cost_over_clusters(config, sizes, searched=False)
+        mpi = config.own(MpiOptions)
+        if mpi.ranks is None:
+            return alone
+        each = RANK_BYTES * sizes.nodes + 4 * sizes.half_edges // mpi.ranks
+        first = each + min(4 * sizes.half_edges, MOST_CLUSTERED)
+        note = f"each MPI rank takes about {each / 2**30:.1f} GiB, rank 0 up to {first / 2**30:.1f} GiB"
+        here = (mpi.ranks - 1) * each + first if mpi.hostfile is None else 0
+        return EngineCost(held=NODE_BYTES * sizes.nodes + here, seconds=alone.seconds, note=note)
 
 
 def cost_over_clusters(config: PartitionConfig, sizes: Sizes, *, searched: bool) -> EngineCost:
@@ -70,28 +100,80 @@ def with_graph(cost: EngineCost, sizes: Sizes) -> EngineCost:
     return replace(cost, mapped=sizes.prepared_bytes)
 
 
-def _levels(problem: Problem) -> list[Level]:
+def cut_over_clusters(
+    config: PartitionConfig, tuning: Tuning, level: Level, spare: int, spread: Whole = WHOLE
+) -> Parts:
+    """Return (nodes,) int32, the partitions that the engine makes.
+
+    Args:
+        config: The options.
+        tuning: Constants of the effort.
+        level: The graph, which has edges and more nodes than partitions.
+        spare: See `cut_by_metis`.
+        spread: Where the neighbours of the graph are.
+    """
+    levels = _levels(config, tuning, level, spread)
+    smallest = levels[-1]
+
+    def small(graph: Graph) -> Labels:
+        parts = cut_by_metis(config, smallest._replace(graph=graph), config.seed, spare=spare)
+        for level in reversed(levels[1:]):
+            parts = parts[level.labels] if len(level.labels) else parts
+            refine(level.graph, level.constraints, parts, tuning=tuning)
+        return parts
+
+    first = levels[min(len(levels) - 1, 1)]
+    parts = spread.once(small, smallest.graph, first.graph.num_nodes)
+    level = levels[0]
+    parts = parts[level.labels] if len(level.labels) else parts
+    refine(level.graph, level.constraints, parts, tuning=tuning, spread=spread)
+    return parts
+
+
+def _levels(config: PartitionConfig, tuning: Tuning, level: Level, spread: Whole) -> list[Level]:
     """Return the graph, and graphs of clusters for METIS, each made of the one before."""
-    tuning = problem.tuning
-    many = problem.num_parts > tuning.many_parts
+    many = config.all_parts > tuning.many_parts
     how = tuning.over_clusters_of_many if many else tuning.over_clusters
-    whole = Graph.of_input(problem.graph, problem.edge_weights)
+    whole = level.graph
 
     def size(graph: Graph, number: int) -> int:
-        if graph.num_half_edges == 0 or (graph is whole and graph.num_nodes <= tuning.few_nodes):
+        if graph is whole and graph.num_nodes <= tuning.few_nodes:
+            return 0
+        half_edges = int(spread.offsets(graph)[-1]) if graph is whole else graph.num_half_edges
+        if half_edges == 0:
             return 0
         further = max(number - len(how.clusters) + 1, 0)
         count = how.clusters[number - further] >> further
-        if count == 0 or (further and graph.num_half_edges <= tuning.most_half_edges):
+        if count == 0 or (further and half_edges <= tuning.most_half_edges):
             return 0
-        return max(2, whole.num_nodes // (count * problem.num_parts))
+        return max(2, whole.num_nodes // (count * config.all_parts))
 
     def worthwhile(graph: Graph, clusters: int) -> bool:
-        connected = int(np.count_nonzero(graph.offsets[1:] > graph.offsets[:-1]))
+        offsets = spread.offsets(graph) if graph is whole else graph.offsets
+        connected = int(np.count_nonzero(offsets[1:] > offsets[:-1]))
         return (clusters - (graph.num_nodes - connected)) / connected <= how.shrinking
 
-    level = Level(whole, constraints_of(problem))
-    return contract_levels(level, how, size, problem.config.seed, step=0, worthwhile=worthwhile)
+    return contract_levels(level, how, size, config.seed, step=0, worthwhile=worthwhile, spread=spread)
+
+
+def _over_ranks(problem: Problem) -> Parts | None:
+    """Return what MPI's ranks make, which is what this process would; None if the graph is small."""
+    stats = problem.artifacts.read_json(layout.PREPARED_STATS)
+    nodes = stats["num_nodes"]
+    few = nodes <= max(problem.tuning.few_nodes, problem.num_parts)
+    if few or stats["num_half_edges"] == 0 or problem.num_parts == 1:
+        logger.info("two-level: %d nodes, %d half-edges need no MPI", nodes, stats["num_half_edges"])
+        return None
+    from partition_ops.stages.partition.mpi.job import partition_over_ranks
+
+    limits = constraints_of(problem)
+    more = {
+        "limits": limits.most.tolist(),
+        "degree_columns": limits.degree_columns.tolist(),
+        "in_degrees": bool(len(limits.in_degrees)),
+        "spare": int(problem.limits_in_edges),
+    }
+    return partition_over_ranks(RANK_MODULE, problem, classes=True, more=more)
 
 
 ENGINE = TwoLevel()

@@ -18,19 +18,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from partition_ops.errors import EngineError, InvalidInputError, PartitionOpsError, StorageError, UsageError
-from partition_ops.stages.partition.mpi.parmetis_library import REMEDY, check_installed, find_library
+from partition_ops.stages.partition.mpi.parmetis_library import find_library
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.uris import check_allowed
 from partition_ops.system.signals import end_with_parent
 
 if TYPE_CHECKING:
-    from partition_ops.stages.partition.engines.parmetis import MpiOptions
+    from partition_ops.stages.partition.mpi.options import MpiOptions
 
 PRINTED = "partition-ops: error: "
 ERROR_MARK = "@partition-ops-error "
 COMMANDS = ("mpirun.openmpi", "mpirun")
 GRACE_SECONDS = 10
 SHOWN_LINES = 15
+REMEDY = (
+    "Install Debian's package openmpi-bin, and mpi4py ('pip install partition-ops[mpi]'), on every host;"
+    " without --mpi-ranks, the other engines do not need them."
+)
 KINDS = {kind.__name__: kind for kind in (EngineError, InvalidInputError, StorageError, UsageError)}
 
 
@@ -40,19 +44,22 @@ class RankDiedError(EngineError):
     transient = True
 
 
-def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> None:
+def run_ranks(module: str, job: dict[str, Any], options: MpiOptions) -> str:
     """Run ``python -m module`` on every rank; rank 0 gets the job on standard input, never on a command line.
 
     The job may hold credentials. Rank 0 sends it to the others.
 
+    Returns:
+        What the ranks print.
+
     Raises:
-        PartitionOpsError: Something is not installed, or a rank failed, which ends all others.
+        PartitionOpsError: There is no mpirun, or a rank failed, which ends all others.
     """
-    check_installed(options.library)
     command = [*mpirun_command(options), sys.executable, "-m", module]
     status, text = _run(command, json.dumps(job).encode())
     if status != 0:
         raise _failure(status, text)
+    return text
 
 
 def run_program(arguments: Sequence[str], options: MpiOptions, folder: Path) -> str:
@@ -109,7 +116,7 @@ def mpirun_command(options: MpiOptions) -> list[str]:
                 "There is no such hostfile", found=options.hostfile, expected="a file on this machine"
             )
         command += ["--hostfile", str(Path(options.hostfile).absolute())]
-    return [*command, "-np", str(options.ranks)]
+    return [*command, "-np", str(options.number)]
 
 
 def check_paths(options: MpiOptions) -> None:
@@ -181,9 +188,9 @@ def _failure(status: int, text: str) -> PartitionOpsError:
             return kind(problem, **{key: error.get(key) for key in ("found", "expected", "remedy")})
     lines = [line for line in text.splitlines() if line.strip("- ")]
     return RankDiedError(
-        f"A rank of ParMETIS died (mpirun ended with status {status}); it wrote:\n"
+        f"An MPI rank died (mpirun ended with status {status}); it wrote:\n"
         + "\n".join(lines[-SHOWN_LINES:]),
-        remedy="If it ran out of memory, use more hosts or --engine metis.",
+        remedy="If it ran out of memory, use more hosts or another engine.",
     )
 
 

@@ -22,7 +22,7 @@ from partition_ops.errors import EngineError
 from partition_ops.system import extras
 
 if TYPE_CHECKING:
-    from partition_ops.stages.partition.engines.parmetis import LibraryOptions
+    from partition_ops.stages.partition.mpi.options import LibraryOptions
 
 PM4GNN = "PM4GNN_PartKway"
 FUNCTIONS = (PM4GNN, "ParMETIS_V3_PartKway")

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.lock import Fence
 from partition_ops.artifacts.parhip import read_parhip_slice
-from partition_ops.stages.partition.engines.parmetis import LibraryOptions, MpiOptions
-from partition_ops.stages.partition.mpi.mpirun import run_rank
+from partition_ops.stages.partition.mpi.job import Work, do_work
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import Library, Slice, Target, check_fits
 from partition_ops.stages.partition.multilevel.tuning import PARMETIS_TOLERANCE
-from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import (
+    Parts,
     Weights,
     can_be_shared,
     class_weights,
@@ -28,86 +20,38 @@ from partition_ops.stages.partition.problem import (
     tolerances,
     type_classes,
 )
-from partition_ops.storage import StorageSettings, Store, open_store
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The work of this rank: ``begin`` to ``end`` are the homogeneous IDs of its nodes.
-
-    If ``follows`` is true, it begins from the partitions of an earlier run.
-    """
-
-    comm: Any
-    config: PartitionConfig
-    store: Store
-    node_offsets: tuple[int, ...]
-    bounds: npt.NDArray[np.int64]
-    follows: bool
-    has_classes: bool
-
-    @property
-    def begin(self) -> int:
-        return int(self.bounds[self.comm.rank])
-
-    @property
-    def end(self) -> int:
-        return int(self.bounds[self.comm.rank + 1])
-
-
-def main() -> None:
-    """Read the job from standard input (rank 0), partition, and let rank 0 write the result."""
-    run_rank(_rank)
-
-
-def _rank(comm: Any) -> None:
-    job = comm.bcast(json.load(sys.stdin) if comm.rank == 0 else None)
-    os.environ.update(job["environment"])
-    settings = StorageSettings(**job["settings"]) if job["settings"] else None
-    with open_store(job["uri"], settings) as store:
-        bounds = np.arange(comm.size + 1, dtype=np.int64) * job["nodes"] // comm.size
-        config, offsets = _config(job["config"]), tuple(job["node_offsets"])
-        work = _Work(comm, config, store, offsets, bounds, job["follows"], job["has_classes"])
-        parts = _gather(work, _partition(work))
-        if comm.rank == 0:
-            with ExitStack() as stack:
-                if job["lock"]:  # write only while the process that started the ranks has its lock
-                    root = stack.enter_context(open_store(job["lock"]["uri"], settings))
-                    store.fence = Fence(root, job["lock"])
-                store.write_array(layout.PARMETIS_PARTS, parts)
-
-
-def _config(options: dict[str, Any]) -> PartitionConfig:
-    mpi = options.pop("mpi")
-    options.pop("sampling")
-    target = options.pop("target_shares")
-    library = LibraryOptions(**mpi.pop("library"))
-    options |= {"target_shares": target and tuple(target), "mpi": MpiOptions(**mpi, library=library)}
-    return PartitionConfig(**options)
-
-
-def _partition(work: _Work) -> npt.NDArray[np.int32]:
+def _partition(work: Work) -> Parts:
+    """Return the partition of every node in rank 0, and nothing in the others."""
+    bounds = np.arange(work.comm.size + 1, dtype=np.int64) * work.nodes // work.comm.size
+    span = int(bounds[work.comm.rank]), int(bounds[work.comm.rank + 1])
     library = Library(work.config.own(MpiOptions).library)
-    graph = read_parhip_slice(work.store, layout.PREPARED_GRAPH, work.begin, work.end, library.index)
-    weights, allowed = _weights(work, graph.num_half_edges)
-    piece = Slice(work.bounds, graph.offsets, graph.neighbours, weights)
+    graph = read_parhip_slice(work.store, layout.PREPARED_GRAPH, *span, library.index)
+    weights, allowed = _weights(work, span, graph.num_half_edges)
+    piece = Slice(bounds, graph.offsets, graph.neighbours, weights)
     fractions = shares(work.config)
     target = Target(len(fractions), allowed, fractions, work.config.seed)
-    if not work.follows:
-        return library.partition(piece, target, work.comm)
-    homes = _read_array(work, layout.PARMETIS_HOMES, np.dtype(np.int32))
-    return library.repartition(piece, target, homes, work.config.migration_price, work.comm)
+    if work.job["follows"]:
+        homes = work.read_array(layout.RANKS_HOMES, np.int32, *span)
+        parts = library.repartition(piece, target, homes, work.config.migration_price, work.comm)
+    else:
+        parts = library.partition(piece, target, work.comm)
+    everything = np.empty(work.nodes if work.comm.rank == 0 else 0, np.int32)
+    work.comm.Gatherv(parts, [everything, np.diff(bounds)] if work.comm.rank == 0 else None)
+    return everything
 
 
-def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.float64]]:
+def _weights(work: Work, span: tuple[int, int], half_edges: int) -> tuple[Weights, npt.NDArray[np.float64]]:
     """Return the weights of this rank's nodes, and the tolerance of each weight, the same on every rank."""
     from mpi4py import MPI
 
-    classes, in_degrees = type_classes(work.config, work.node_offsets, work.begin, work.end), None
-    if work.has_classes:
-        classes = _read_array(work, layout.PARMETIS_CLASSES, np.dtype(np.int32))
-    if work.config.balance == "edges":
-        in_degrees = _read_array(work, layout.PREPARED_IN_DEGREES, np.dtype(np.int64))
+    if work.job["has_classes"]:
+        classes = work.read_array(layout.RANKS_CLASSES, np.int32, *span)
+    else:
+        classes = type_classes(work.config, tuple(work.job["node_offsets"]), *span)
+    balanced = work.config.balance == "edges"
+    in_degrees = work.read_array(layout.PREPARED_IN_DEGREES, np.int64, *span) if balanced else None
     count = work.comm.allreduce(int(classes.max(initial=0)), MPI.MAX) + 1
     columns = class_weights(classes, count, in_degrees)
     sums = work.comm.allreduce(columns.sum(axis=0), MPI.SUM)
@@ -115,24 +59,9 @@ def _weights(work: _Work, half_edges: int) -> tuple[Weights, npt.NDArray[np.floa
     total = work.comm.allreduce(half_edges, MPI.SUM)
     used = can_be_shared(work.config, heaviest, sums)
     bits = work.config.own(MpiOptions).library.index_bits
-    check_fits(bits, nodes=int(work.bounds[-1]), half_edges=total, weight_sums=sums[used].tolist())
+    check_fits(bits, nodes=work.nodes, half_edges=total, weight_sums=sums[used].tolist())
     return columns[:, used], tolerances(work.config, heaviest[used], sums[used], PARMETIS_TOLERANCE)
 
 
-def _read_array(work: _Work, key: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Read this rank's part of an array with an entry a node, which ends the file after NumPy's header."""
-    found = work.store.stat(key)
-    first = (found.size if found else 0) - dtype.itemsize * int(work.bounds[-1])
-    begin, end = (first + dtype.itemsize * node for node in (work.begin, work.end))
-    return np.frombuffer(work.store.read_range(key, begin, end), dtype)
-
-
-def _gather(work: _Work, parts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return the partition of every node in rank 0, and nothing in the others."""
-    everything = np.empty(int(work.bounds[-1]) if work.comm.rank == 0 else 0, np.int32)
-    work.comm.Gatherv(parts, [everything, np.diff(work.bounds)] if work.comm.rank == 0 else None)
-    return everything
-
-
 if __name__ == "__main__":
-    main()
+    do_work(_partition)

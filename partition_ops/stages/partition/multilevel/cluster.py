@@ -24,6 +24,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     look_around,
     most_looked_up,
 )
+from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import ATTEMPTS, DEFAULT, LOOKED_UP, Contraction
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
@@ -35,7 +36,12 @@ ENTRIES_AT_ONCE = 1 << 22
 
 
 def find_clusters(
-    graph: Graph, most: int, seed: int, cells: Labels = NO_LABELS, how: Contraction = DEFAULT.over_clusters
+    graph: Graph,
+    most: int,
+    seed: int,
+    cells: Labels = NO_LABELS,
+    how: Contraction = DEFAULT.over_clusters,
+    spread: Whole = WHOLE,
 ) -> Labels:
     """Return (nodes,) int32, the cluster of each node, of values below the number of nodes.
 
@@ -45,13 +51,14 @@ def find_clusters(
         seed: Decides between labels that are equally good.
         cells: (nodes,) int32; only nodes of the same cell share a cluster. Empty for no such limit.
         how: How often every node may move to another cluster.
+        spread: Where the neighbours are.
 
     Peak memory: 16 bytes a node, and 200 bytes times the largest degree for each thread.
     """
     nodes = graph.num_nodes
     labels = np.arange(nodes, dtype=np.int32)
     sizes = graph.node_weights.astype(np.int32) if len(graph.node_weights) else np.ones(nodes, np.int32)
-    order = _by_degree(graph.offsets)
+    order = _by_degree(spread.offsets(graph))
     proposed = np.empty(nodes, np.int32)
     with Batches(nodes) as batches:
         tables = _tables(graph, batches.threads)
@@ -65,6 +72,7 @@ def find_clusters(
 
             moved = 0
             for span in batches.of(propose):
+                spread.agree(proposed[span], labels[order[span]])
                 moved += _enter(order[span], proposed[span], graph.node_weights, most, labels, sizes)
             if moved <= how.settled * nodes:
                 break
@@ -357,3 +365,39 @@ def _pack(bounds: Integers, piece: _Piece, last: int, neighbours: Labels, weight
             neighbours[at] = piece.found[i]
             weights[at] = piece.weights[i]
             at += 1
+
+
+def merge(one: Graph, other: Graph) -> Graph:
+    """Return a contracted graph with the edges of two, which have the same nodes.
+
+    If the first one has the edges of the nodes before some node of the graph that was contracted, and the
+    other one those of the nodes after it, the result is as if that was contracted at once.
+
+    Peak memory: 24 bytes a half-edge of both.
+    """
+    count = len(one.neighbours) + len(other.neighbours)
+    neighbours, weights = np.empty(count, np.int32), np.empty(count, np.int64)
+    offsets = _merge(one, other, neighbours, weights)
+    for array in (neighbours, weights):
+        array.resize(int(offsets[-1]), refcheck=False)
+    return one._replace(offsets=offsets, neighbours=neighbours, edge_weights=weights)
+
+
+@compiled_with_arrays
+def _merge(one: Graph, other: Graph, neighbours: Labels, weights: Integers) -> Integers:
+    """Write the neighbours of each node, in the order in which they are found; return the offsets."""
+    sums = np.zeros(len(one.offsets) - 1, np.int64)
+    offsets, at = np.zeros(len(one.offsets), np.int64), 0
+    for v in range(len(sums)):
+        for graph in (one, other):
+            for j in range(graph.offsets[v], graph.offsets[v + 1]):
+                u = graph.neighbours[j]
+                if sums[u] == 0:
+                    neighbours[at] = u
+                    at += 1
+                sums[u] += graph.edge_weights[j]
+        for i in range(offsets[v], at):
+            weights[i] = sums[neighbours[i]]
+            sums[neighbours[i]] = 0
+        offsets[v + 1] = at
+    return offsets

@@ -13,6 +13,7 @@ from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
 from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Labels
 from partition_ops.stages.partition.multilevel.search import Homes
+from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE, Contraction
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import shares, tolerances
@@ -47,6 +48,7 @@ def contract_levels(
     *,
     step: int = 1,
     worthwhile: Callable[[Graph, int], bool] | None = None,
+    spread: Whole = WHOLE,
 ) -> list[Level]:
     """Return the graph, and graphs of clusters, each made of the one before.
 
@@ -58,20 +60,23 @@ def contract_levels(
         seed: For the clusters of the first level.
         step: Difference between the seeds of two levels.
         worthwhile: Returns whether to contract a graph into so many clusters; by default, if they are few.
+        spread: Where the neighbours of the graph are; those of the graphs of clusters are in one process.
     """
     worthwhile = worthwhile or (lambda graph, clusters: clusters <= how.shrinking * graph.num_nodes)
     levels = [whole]
     for number in range(how.levels):
+        where = spread if number == 0 else WHOLE
         graph, constraints, cells, _, homes = levels[-1]
         most = size(graph, number) if graph.num_nodes > how.fewest * len(constraints.most) else 0
         if most == 0:
             break
-        labels = find_clusters(graph, most, seed + step * number, cells, how)
+        labels = find_clusters(graph, most, seed + step * number, cells, how, where)
         used = np.zeros(graph.num_nodes, np.bool_)
         used[labels] = True
         if not worthwhile(graph, int(np.count_nonzero(used))):
             break
         smaller, numbers = contract(graph, labels)
+        smaller = where.together(smaller)
         levels[-1] = levels[-1]._replace(labels=numbers)
         count = smaller.num_nodes
         theirs = of_clusters(cells, numbers, count) if len(cells) else cells

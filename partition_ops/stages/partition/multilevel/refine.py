@@ -20,8 +20,8 @@ from partition_ops.stages.partition.multilevel.graph import (
     Integers,
     Labels,
     look_around,
-    most_looked_up,
 )
+from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT, LOOKED_UP, Tuning
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
@@ -69,9 +69,9 @@ class Room(NamedTuple):
     around: Parts
 
     @classmethod
-    def of(cls, state: State) -> Room:
+    def of(cls, state: State, spread: Whole) -> Room:
         count = len(state.loads)
-        around = np.empty(most_looked_up(state.graph), state.parts.dtype)
+        around = np.empty(spread.most_looked_up(state.graph), state.parts.dtype)
         return cls(np.zeros(count, np.int64), np.empty(count + 1, np.int64), around)
 
 
@@ -84,6 +84,7 @@ def refine(
     price: float = 0,
     active: Flags | None = None,
     tuning: Tuning = DEFAULT,
+    spread: Whole = WHOLE,
 ) -> bool:
     """Move nodes to the partition that most of their edges lead to, in place.
 
@@ -98,6 +99,7 @@ def refine(
         active: (nodes,) bool, nodes to process first, changed; the neighbours of nodes that move follow.
             None means all.
         tuning: How often nodes may move.
+        spread: Where the neighbours are.
 
     Returns:
         Whether every partition is within its limits.
@@ -109,22 +111,22 @@ def refine(
     state = State(graph, constraints, narrow, constraints.loads(parts), homes, float(price))
     everywhere = active is None
     active = np.ones(graph.num_nodes, np.bool_) if active is None else active
-    rooms = [Room.of(state)]
-    _sweep(state, active, rooms, tuning)
+    rooms = [Room.of(state, spread)]
+    _sweep(state, active, rooms, tuning, spread)
     for _ in range(tuning.times_balanced):
-        if not len(state.too_full) or not _balance(state, active, rooms[0]):
+        if not len(state.too_full) or not _balance(state, active, rooms[0], spread):
             break
         active |= everywhere
-        _sweep(state, active, rooms, tuning)
+        _sweep(state, active, rooms, tuning, spread)
     parts[:] = narrow
     return not len(state.too_full)
 
 
-def _sweep(state: State, active: Flags, rooms: list[Room], tuning: Tuning) -> None:
+def _sweep(state: State, active: Flags, rooms: list[Room], tuning: Tuning, spread: Whole) -> None:
     nodes = state.graph.num_nodes
     proposed = np.empty(nodes, state.parts.dtype)
     with Batches(nodes) as batches:
-        rooms += [Room.of(state) for _ in range(len(rooms), batches.threads)]
+        rooms += [Room.of(state, spread) for _ in range(len(rooms), batches.threads)]
 
         def propose(thread: int, span: slice) -> None:
             _propose(state, active, span.start, span.stop, rooms[thread], proposed)
@@ -132,20 +134,24 @@ def _sweep(state: State, active: Flags, rooms: list[Room], tuning: Tuning) -> No
         for _ in range(tuning.refine_sweeps):
             moved = 0
             for span in batches.of(propose):
-                moved += _enter(state, active, span.start, span.stop, rooms[0], proposed)
+                near = state._replace(graph=spread.moving(state.graph, span, proposed, state.parts))
+                moved += _enter(near, active, span.start, span.stop, rooms[0], proposed)
             if moved <= tuning.refine_settled * nodes:
                 return
 
 
-def _balance(state: State, active: Flags, room: Room) -> bool:
+def _balance(state: State, active: Flags, room: Room, spread: Whole) -> bool:
     """Move nodes out of partitions that hold too much, and activate neighbours; return if any moved."""
     moved = 0
     for part in state.too_full:
         candidates = np.flatnonzero(state.parts == part)
-        losses = _losses(state, candidates, room)
+        losses = spread.for_each(lambda nodes: _losses(state, nodes, room), candidates)
         able = np.flatnonzero(losses < NEVER)
         order = able[np.argsort(losses[able], kind="stable")]
-        moved += _make_room(state, candidates[order], active, room)
+        for nodes, graph in spread.in_turns(state.graph, candidates[order]):
+            moved += _make_room(state._replace(graph=graph), nodes, active, room)
+            if part not in state.too_full:
+                break
     return moved > 0
 
 

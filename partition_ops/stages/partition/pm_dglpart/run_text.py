@@ -11,8 +11,8 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.errors import EngineError, UsageError
 from partition_ops.formats.parmetis.text_files import edges_file, nodes_file, read_text_stats, stats_file
-from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.mpi.mpirun import run_program
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import check_installed
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Artifact, Store
@@ -48,7 +48,8 @@ def partition_text(
 
     Peak memory: that of the ranks; see `dglpart`.
     """
-    ranks, rest = config.own(MpiOptions).ranks, config.num_parts % config.own(MpiOptions).ranks
+    ranks = config.own(MpiOptions).number
+    rest = config.num_parts % ranks
     if rest:
         raise UsageError(
             "Every rank of pm-dglpart writes the same number of partitions",
@@ -126,7 +127,7 @@ def _command(config: PartitionConfig, name: str, *, use_program: bool) -> list[s
         "partition_ops.cli",
         TASK,
         name,
-        str(config.num_parts // config.own(MpiOptions).ranks),
+        str(config.num_parts // config.own(MpiOptions).number),
     ]
     if use_program:
         return [*words, "--use-program"]

@@ -15,8 +15,8 @@ from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis import text_files as parmetis
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
-from partition_ops.stages.partition.engines.parmetis import MpiOptions
 from partition_ops.stages.partition.metis_library import cut_graph
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import (
     FEWEST_NODES,
     Library,
