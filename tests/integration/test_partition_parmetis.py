@@ -195,12 +195,12 @@ def test_ranks_write_nothing_once_the_lock_is_lost(
     """As ranks that outlive the command that started them, on another host."""
     run_ranks = mpirun.run_ranks
 
-    def without_lock(module: str, job: dict[str, Any], options: MpiOptions) -> None:
+    def without_lock(module: str, job: dict[str, Any], options: MpiOptions) -> str:
         stale = {**job, "lock": {**job["lock"], "token": job["lock"]["token"] - 1}}
         with pytest.raises(EngineError, match="another process has taken over the lock"):
             run_ranks(module, stale, options)
         assert not stores[1].exists(layout.RANKS_PARTS)
-        run_ranks(module, job, options)
+        return run_ranks(module, job, options)
 
     monkeypatch.setattr(mpirun, "run_ranks", without_lock)
     with locked(stores[1], None):

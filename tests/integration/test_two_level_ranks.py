@@ -66,13 +66,14 @@ def assigned(stores: tuple[Store, Store], ranks: int | None, **options: object) 
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_each_step_over_ranks_is_that_of_one_process(ranks: int) -> None:
     command = [*mpirun_command(MpiOptions(ranks=ranks)), sys.executable, "-m", "tests.spread_ranks", "30"]
     done = subprocess.run(command, env=mpi_environment(), capture_output=True, text=True, check=False)
     assert f"30 graphs over {ranks} ranks are the same" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.long
 @needs_mpi
 def test_any_number_of_ranks_gives_the_same_bytes(
     stores: tuple[Store, Store], caplog: pytest.LogCaptureFixture
@@ -88,6 +89,7 @@ def test_any_number_of_ranks_gives_the_same_bytes(
     assert "mpi" not in str(made_by)  # the assignment does not depend on the ranks
 
 
+@pytest.mark.long
 @needs_mpi
 def test_ranks_read_and_write_s3(
     stores: tuple[Store, Store], s3_root: str, s3_settings: StorageSettings
