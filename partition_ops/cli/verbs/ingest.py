@@ -15,7 +15,7 @@ from partition_ops.errors import UsageError, some_of
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.storage import open_store
-from partition_ops.storage.uris import split_file_uri
+from partition_ops.storage.uris import split_file_uri, split_uri
 from partition_ops.system.progress import terminal_progress
 
 
@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--example", action="store_true", help="Print an example of GRAPH.yaml.")
     parser.add_argument(
-        "--infer", metavar="DIR", help="Print a proposal of GRAPH.yaml for the tables below a folder."
+        "--infer",
+        metavar="PATH",
+        help="Print a proposal of GRAPH.yaml for the tables below a folder, or in one file.",
     )
 
 
@@ -45,7 +47,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     if arguments.graph_file is None or arguments.output is None:
         raise UsageError(
             "ingest needs GRAPH.yaml and OUTPUT",
-            remedy="'partition-ops ingest --example' prints a GRAPH.yaml, --infer DIR proposes one.",
+            remedy="'partition-ops ingest --example' prints a GRAPH.yaml, --infer PATH proposes one.",
         )
     if not is_graph_file(arguments.graph_file):
         raise UsageError("GRAPH.yaml does not end with .yaml, .yml or .bin", found=repr(arguments.graph_file))
@@ -85,9 +87,16 @@ def _print_graph_file(arguments: argparse.Namespace, console: Console) -> Any:
         from partition_ops.stages.ingest.graph_file import EXAMPLE as text
     else:
         from partition_ops.stages.ingest.infer import infer_graph_file
+        from partition_ops.stages.ingest.infer_tables import DATABASE_NAMES
+        from partition_ops.stages.ingest.sources import file_suffixes
 
         with open_store(arguments.infer, settings(arguments)) as folder:
-            text = infer_graph_file(folder)
+            root, name = split_uri(arguments.infer)
+            if name.lower().endswith((*file_suffixes(), *DATABASE_NAMES)) and not any(folder.list()):
+                with open_store(root, settings(arguments)) as above:
+                    text = infer_graph_file(above, name)
+            else:
+                text = infer_graph_file(folder)
     for line in text.rstrip("\n").split("\n"):
         console.line(line)
     return {"graph_file": text}

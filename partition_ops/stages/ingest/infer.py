@@ -35,7 +35,7 @@ SHOWN = 3
 MOST_OF_KEY = 6  # columns that are tried as a part of a key
 
 
-def infer_graph_file(folder: Store) -> str:
+def infer_graph_file(folder: Store, only: str | None = None) -> str:
     """Return a proposal for the tables below a folder, as the text of a ``graph.yaml`` in that folder.
 
     Files in a folder with the same columns are a table, also in folders below it such as ``year=2024``; the
@@ -46,6 +46,10 @@ def infer_graph_file(folder: Store) -> str:
     columns are a key together if other tables have both. If the two ends of edges are in no table, both
     become node types without a table. Comments name the tables that were left out, with the reason.
 
+    Args:
+        folder: The folder.
+        only: Key of a file in it; the others are not looked at.
+
     Raises:
         InvalidInputError: There are no tables, or none of them looks like edges.
 
@@ -55,7 +59,7 @@ def infer_graph_file(folder: Store) -> str:
     with temporary_folder() as scratch:
         duckdb = DuckDB(Path(scratch), share_memory(None))
         try:
-            tables = find_tables(folder, Path(scratch), duckdb, left_out)
+            tables = find_tables(folder, only, Path(scratch), duckdb, left_out)
             for table in tables:
                 _find_ends(table, tables, duckdb)
             _find_joint_keys(tables, duckdb)
@@ -75,7 +79,9 @@ def infer_graph_file(folder: Store) -> str:
             duckdb.close()
     if not tables and not left_out:
         raise InvalidInputError(
-            f"There are no tables below {folder.uri}",
+            f"There are no tables below {folder.uri}"
+            if only is None
+            else f"There is no {folder.uri_of(only)}",
             expected=f"files whose names end with {', '.join((*file_suffixes(), *DATABASE_NAMES))}",
         )
     if not edges and not any(table.ends for table in nodes):
@@ -172,9 +178,10 @@ def _is_edges(table: Table) -> bool:
 
 
 def _name_ends(table: Table, taken: Collection[str], duckdb: DuckDB) -> bool:
-    """Find two columns that are the ends of edges whose nodes are in no table; return whether there are.
+    """Find two columns that are the ends of edges, of which at most one has nodes in a table.
 
-    Both have nodes of one type if they have values in common, or else of two types named after them.
+    Both have nodes of one type if they have values in common, or else of types named after them. Return
+    whether there are such columns.
     """
     names = [name for name in table.keys if (name,) != table.key and not INDEXES.fullmatch(name)]
     pairs = named_ends(names)
@@ -189,11 +196,15 @@ def _name_ends(table: Table, taken: Collection[str], duckdb: DuckDB) -> bool:
     ]
     if not pairs or not table.source.rows:
         return False
-    src, dst = pairs[0]
-    one = _share(table, (src,), table, (dst,), duckdb) > 0 and "node"
-    kinds = (re.sub(r"_?(id|key)$", "", name, flags=re.IGNORECASE) or name for name in (src, dst))
-    kinds = (unique_name(plain_name(kind), taken) for kind in kinds)
-    table.ends = [((name,), one or kind) for name, kind in zip((src, dst), kinds, strict=True)]
+    known = {columns[0]: kind for columns, kind in table.ends if len(columns) == 1}
+    src, dst = next((pair for pair in pairs if not known.keys().isdisjoint(pair)), pairs[0])
+    of_one = next((known[name] for name in (src, dst) if name in known), "node")
+    one = _share(table, (src,), table, (dst,), duckdb) > 0 and of_one
+    ends: list[tuple[tuple[str, ...], str]] = []
+    for name in (src, dst):
+        kind = re.sub(r"_?(id|key)$", "", name, flags=re.IGNORECASE) or name
+        ends.append(((name,), known.get(name) or one or unique_name(plain_name(kind), taken)))
+    table.ends = ends
     return True
 
 

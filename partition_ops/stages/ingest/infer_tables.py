@@ -29,6 +29,7 @@ SPLITS = {
 FEW = 32  # categories
 INDEXES = re.compile(r"__index_level_\d+__|Unnamed: \d+")  # columns in which pandas keeps its index
 OF_ROWS = re.compile(r"[^=]+=.*|\d[\d_-]*")  # folders with rows of a table, such as year=2024 or 2024-01
+NUMBER_OF_PART = re.compile(r"([-_.]?(part|chunk)?[-_]?\d+)+([-_][0-9a-f-]{8,})?$")  # of the name of a file
 DATABASES = (  # where in a file its kind is written, how, and which tables there are
     (
         0,
@@ -87,10 +88,12 @@ class Table:
         return [name for name in self.distinct if _may_be_key(self.source.schema.field(name).type)]
 
 
-def find_tables(folder: Store, scratch: Path, duckdb: DuckDB, left_out: dict[str, str]) -> list[Table]:
-    """Open all tables, and look at every column."""
+def find_tables(
+    folder: Store, only: str | None, scratch: Path, duckdb: DuckDB, left_out: dict[str, str]
+) -> list[Table]:
+    """Open all tables, or those of one file, and look at every column."""
     found: list[Table] = []
-    specs = sorted(_specs(folder, scratch, duckdb, left_out), key=lambda one: place_of(one[0]))
+    specs = sorted(_specs(folder, only, scratch, duckdb, left_out), key=lambda one: place_of(one[0]))
     for index, (spec, name) in enumerate(specs):
         try:
             source = _opened(spec, folder, scratch / f"table{index}", duckdb)
@@ -110,10 +113,10 @@ def _opened(spec: TableFile, folder: Store, scratch: Path, duckdb: DuckDB) -> Pa
 
 
 def _specs(
-    folder: Store, scratch: Path, duckdb: DuckDB, left_out: dict[str, str]
+    folder: Store, only: str | None, scratch: Path, duckdb: DuckDB, left_out: dict[str, str]
 ) -> Iterator[tuple[TableFile, str]]:
     """Yield all tables, each with what its name is made of."""
-    keys = [entry.key for entry in folder.list()]
+    keys = [entry.key for entry in folder.list(only or "") if only in (None, entry.key)]
     graphs = tuple(f"{key.removesuffix(METADATA)}" for key in keys if key.endswith(f"/{METADATA}"))
     marks = [f"/{kind.mark}" for kind in table_sources() if kind.mark]
     whole = sorted({key.partition(mark)[0] for mark in marks for key in keys if mark in key})
@@ -128,7 +131,7 @@ def _specs(
         elif key.lower().endswith(file_suffixes()):
             place, name = _folder_of_table(key), key.rpartition("/")[2]
             stem, dot, suffix = name.partition(".")
-            stem = re.sub(r"([-_.]?(part|chunk)?[-_]?\d+)+([-_][0-9a-f-]{8,})?$", "", stem) or stem
+            stem = NUMBER_OF_PART.sub("", stem) or stem
             groups.setdefault((place, dot + suffix), {}).setdefault(stem, []).append(key)
         elif key.lower().endswith(DATABASE_NAMES):
             try:
@@ -140,7 +143,9 @@ def _specs(
         if place and (len(members) == 1 or _same_columns(stems, folder, scratch / f"seen{index}", duckdb)):
             deep = any("/" in key.removeprefix(f"{place}/") for key in members)
             pattern = f"{escaped(place)}/**/*{suffix}" if deep else f"{escaped(place)}/*{suffix}"
-            alone = escaped(members[0]) if len(members) == 1 and not deep else pattern
+            whole_name = members[0].rpartition("/")[2].partition(".")[0]
+            one = len(members) == 1 and not deep and NUMBER_OF_PART.sub("", whole_name)
+            alone = escaped(members[0]) if one else pattern
             name = members[0] if alone != pattern else place
             yield TableFile((alone,)), name
             continue

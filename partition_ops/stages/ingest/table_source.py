@@ -213,6 +213,10 @@ class TableSource(ABC):
     def prepare(self) -> None:  # noqa: B027 - most kinds read files as they are
         """Do what a kind does before anything is read."""
 
+    def without_column(self, have: Sequence[str]) -> str:
+        """Return what else may be wrong if a column is missing, for the end of a sentence."""
+        return ""
+
     def explain(self, error: Exception) -> Exception:
         """Return a more exact error of the library for one that it has raised, if there is one."""
         return error

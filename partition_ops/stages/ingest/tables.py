@@ -248,8 +248,10 @@ def _explained(source: TableSource) -> Iterator[None]:
         raise InvalidInputError(
             f"{source.about}{source.spec.name} cannot be read",
             found=_first_lines(error),
-            remedy="Correct the file, or set 'format', 'delimiter', 'quote' or 'types' of the table in"
-            " graph.yaml.",
+            remedy="Correct the query or the file."
+            if source.spec.sql
+            else "Correct the file, or set 'format', 'delimiter', 'quote', 'encoding' or 'types' of the table"
+            " in graph.yaml.",
         ) from error
 
 
@@ -275,7 +277,9 @@ def _columns_of(source: TableSource, file: FoundFile) -> list[str]:
         raise InvalidInputError(
             f"{source.about}{about} has no column {missing[0]!r}",
             found=f"the columns {some_of([repr(name) for name in have], 20)}",
-            remedy=f"Did you mean {near[0]!r}?" if near else "Correct the column in graph.yaml.",
+            remedy=f"Did you mean {near[0]!r}?"
+            if near
+            else f"Correct the column in graph.yaml{source.without_column(have)}.",
         )
     several = Counter(names)
     twice = next((name for name in source.used if several[name] > 1), None)

@@ -50,17 +50,20 @@ class TextSource(TableSource):
         decoder = getincrementaldecoder(self.spec.encoding)()
         begin = 0
         with binary(file) as stream, (self.scratch / key).open("w", encoding="utf-8", newline="") as new:
-            for piece in iter(lambda: stream.read(PIECE), b""):
-                try:
+            try:
+                for piece in iter(lambda: stream.read(PIECE), b""):
                     new.write(decoder.decode(piece))
-                except UnicodeDecodeError as error:
-                    raise InvalidInputError(
-                        f"{self.about}{file.name} is not text in {self.spec.encoding}",
-                        found=f"{error.object[error.start : error.end]!r} before byte {begin + error.end}",
-                        remedy="Correct 'encoding' of the table in graph.yaml.",
-                    ) from error
-                begin += len(piece)
-            new.write(decoder.decode(b"", final=True))
+                    begin += len(piece)
+                new.write(decoder.decode(b"", final=True))
+            except UnicodeError as error:
+                found = str(error)  # such as a missing byte order mark
+                if isinstance(error, UnicodeDecodeError):
+                    found = f"{error.object[error.start : error.end]!r} before byte {begin + error.end}"
+                raise InvalidInputError(
+                    f"{self.about}{file.name} is not text in {self.spec.encoding}",
+                    found=found,
+                    remedy="Correct 'encoding' of the table in graph.yaml.",
+                ) from error
         return replace(file, store=target, entry=StoredObject(key, 0, ""))
 
     def columns(self, file: FoundFile) -> list[str]:
@@ -188,6 +191,9 @@ class CSVSource(TextSource):
                 expected=f"{len(columns)}: {', '.join(columns)}",
                 remedy="Correct 'columns' or 'delimiter' of the table in graph.yaml.",
             )
+
+    def without_column(self, have: Sequence[str]) -> str:
+        return "" if self.spec.columns else ", or name the columns of a file without a header in 'columns'"
 
     def written_names(self, file: FoundFile) -> list[str]:
         return [name.strip() for name in self._header_names(file)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from partition_ops.stages.ingest.engines import path_literal
 from partition_ops.stages.ingest.sources.csv import UNKNOWN, TextSource, binary, compression, struct
@@ -23,6 +23,9 @@ class JSONSource(TextSource):
             f"format = '{'array' if _is_array(file) else 'newline_delimited'}', hive_partitioning = false"
         )
         return f"read_json({path_literal(file.path)}, {always}{columns}{compression(file)})"
+
+    def without_column(self, have: Sequence[str]) -> str:
+        return ", or write each row as an object with columns" if have == ["json"] else ""
 
     def _is_no_text(self, key: str) -> bool:
         kinds = {described[key] for described in self._described.values()}

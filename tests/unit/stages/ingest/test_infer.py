@@ -289,3 +289,35 @@ def test_a_proposal_always_loads_again(tmp_path: Path, names: list[str], seed: i
         for spec in graph.types:
             if spec.table is not None:
                 assert {*spec.keys, *spec.used} <= {*pq.read_schema(folder / spec.table.paths[0]).names}
+
+
+def test_one_file_is_enough(tmp_path: Path, called: Called) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.sqlite")) as connection:
+        connection.execute("CREATE TABLE links (a TEXT, b TEXT)")
+        connection.execute("INSERT INTO links VALUES ('x', 'y'), ('y', 'z')")
+        connection.commit()
+    write_csv(tmp_path / "other.csv", [{"from": "1", "to": "2"}])
+    printed = called("ingest", "--infer", tmp_path / "shop.sqlite")
+    assert printed.returncode == 0, printed.stderr
+    assert "shop.sqlite" in printed.stdout and "other" not in printed.stdout
+    missing = called("ingest", "--infer", tmp_path / "shop.csv")
+    assert missing.returncode == 3 and "There is no" in missing.stderr
+
+
+def test_a_folder_with_one_part_has_the_name_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "cites").mkdir()
+    write_parquet(tmp_path / "cites/part-0.parquet", [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}])
+    graph = parse_graph_file(infer_graph_file(open_store(str(tmp_path))).encode(), "graph.yaml")
+    assert [(edge.name, edge.table.paths) for edge in graph.edges if edge.table] == [
+        ("node:cite:node", ("cites/*.parquet",))
+    ]
+
+
+def test_an_end_with_a_table_keeps_it_if_the_other_end_has_none(tmp_path: Path) -> None:
+    authors = [{"author_id": f"a{n}", "age": n % 7} for n in range(50)]
+    write_csv(tmp_path / "authors.csv", authors)
+    writes = [{"author_id": f"a{n % 50}", "paper_id": f"p{n}", "place": n % 3} for n in range(40)]
+    write_csv(tmp_path / "writes.csv", [*writes, *writes[:20]])
+    graph = parse_graph_file(infer_graph_file(open_store(str(tmp_path))).encode(), "graph.yaml")
+    assert {node.name: node.table is not None for node in graph.nodes} == {"author": True, "paper": False}
+    assert [edge.name for edge in graph.edges] == ["author:write:paper"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,29 @@ def test_an_array_of_json_documents_is_a_table(tmp_path: Path) -> None:
     ingest(tmp_path, tmp_path / "graph")
     assert feature(tmp_path / "graph", "p:k:q", "w", edges=True).tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert keys(tmp_path / "graph", "p") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("files", "table", "message"),
+    [
+        ({"u.csv": b"a,likes\nb,hates\n"}, "u.csv", "'id'.*of a file without a header in 'columns'"),
+        ({"u.csv": b"id\nx\n"}, "{path: u.csv, encoding: utf-16}", "is not text in utf-16.*BOM.*'encoding'"),
+        ({"u.csv": b"id\n\xff\n"}, "u.csv", "cannot be read.*'encoding'"),
+        ({"u.json": b"[1, 2]"}, "u.json", "'id'.*write each row as an object with columns"),
+        ({"u.csv": b"id\nx\n"}, "{sql: SELECT ids FROM 'u.csv'}", "cannot be read.*ids.*Correct the query"),
+    ],
+    ids=["header", "mark", "utf-8", "rows", "query"],
+)
+def test_what_a_newcomer_writes_wrongly(
+    tmp_path: Path, files: dict[str, bytes], table: str, message: str
+) -> None:
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "e.csv").write_text("a,b\nx,x\n")
+    (tmp_path / "graph.yaml").write_text(
+        f"graph_name: g\nnodes: {{u: {{table: {table}, key: id}}}}\n"
+        "edges: {'u:r:u': {table: e.csv, src: a, dst: b}}\n"
+    )
+    with pytest.raises(InvalidInputError) as refused:
+        ingest(tmp_path, tmp_path / "graph")
+    assert re.search(message, f"{refused.value} {refused.value.remedy}", re.DOTALL), refused.value
