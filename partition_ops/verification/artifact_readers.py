@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
@@ -30,9 +31,14 @@ def read_whole_manifest(output: Store) -> dict[str, Any]:
     return manifest
 
 
+def read_parquet(output: Store, key: str) -> pa.Table:
+    """Return a table, whole in memory, as users read it: pyarrow then checks more than for `ParquetFile`."""
+    return pa_parquet.read_table(output.local_copy(key), partitioning=None)
+
+
 def read_id_map(output: Store, key: str) -> dict[str, Array]:
     """Return the columns of an ID map, whole in memory."""
-    table = pa_parquet.ParquetFile(output.local_copy(key)).read()
+    table = read_parquet(output, key)
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 

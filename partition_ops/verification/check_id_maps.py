@@ -23,7 +23,13 @@ from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
-from partition_ops.verification.artifact_readers import Array, read_assigned, read_id_map, read_whole_manifest
+from partition_ops.verification.artifact_readers import (
+    Array,
+    read_assigned,
+    read_id_map,
+    read_parquet,
+    read_whole_manifest,
+)
 from partition_ops.verification.expected_graph import ExpectedGraph, Ranges
 from partition_ops.verification.input_graph import Ids
 
@@ -227,7 +233,7 @@ def check_dropped(
 
 
 def _check_list(findings: Findings, store: Store, key: str, expected: Dropped) -> None:
-    table = pa_parquet.ParquetFile(store.local_copy(key)).read()
+    table = read_parquet(store, key)
     columns = {field.name: field.type for field in table.schema}
     if not findings.same(CHECK, f"{key}: the list of columns", columns, DROPPED_COLUMNS):
         return

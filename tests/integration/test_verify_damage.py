@@ -8,11 +8,14 @@ import logging
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.artifacts import layout
@@ -25,6 +28,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
 from partition_ops.verification import verify_output
+from partition_ops.verification.artifact_readers import read_id_map
 from partition_ops.verification.check_figures import check_figures
 from partition_ops.verification.check_output import check_manifest, read_assignment
 from partition_ops.verification.expected_graph import ExpectedGraph
@@ -214,3 +218,26 @@ def test_features_without_rows_are_warned_of_before_the_conversion(
         run_job(config, source, open_store(str(tmp_path / "out")))
     said = [record.getMessage() for record in caplog.records if "servers fail" in record.getMessage()]
     assert "some partitions have no row: venue/grid" in said[0] and "fewer partitions" in said[0]
+
+
+def test_an_id_map_that_users_cannot_read_is_refused(made: Path, tmp_path: Path) -> None:
+    """`ParquetFile` reads some files that the readers of datasets, and so of users, refuse."""
+    whole = (made / "out/idmap/nodes/venue.parquet").read_bytes()
+    path, refused = tmp_path / "venue.parquet", 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + b"\0" + whole[place + 1 :])
+        with suppress(OSError, pa.ArrowException, MemoryError):
+            pq.ParquetFile(path).read()
+            if not is_read(path):
+                refused += 1
+                with pytest.raises((OSError, pa.ArrowException)):
+                    read_id_map(open_store(str(tmp_path)), path.name)
+    assert refused
+
+
+def is_read(path: Path) -> bool:
+    try:
+        pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowException):
+        return False
+    return True
