@@ -220,6 +220,7 @@ def test_features_without_rows_are_warned_of_before_the_conversion(
     assert "some partitions have no row: venue/grid" in said[0] and "fewer partitions" in said[0]
 
 
+@pytest.mark.long
 def test_an_id_map_that_users_cannot_read_is_refused(made: Path, tmp_path: Path) -> None:
     """`ParquetFile` reads some files that the readers of datasets, and so of users, refuse."""
     whole = (made / "out/idmap/nodes/venue.parquet").read_bytes()
