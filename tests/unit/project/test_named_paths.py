@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,3 +86,10 @@ def test_named_paths_exist() -> None:
 )
 def test_paths_are_recognized(text: str, found: list[str]) -> None:
     assert PATH.findall(text) == found
+
+
+def test_names_of_test_files_differ() -> None:
+    """In folders that are no packages, pytest imports two files of one name as one, and the run fails."""
+    paths = (PROJECT / "tests").rglob("test_*.py")
+    names = Counter(path.name for path in paths if not (path.parent / "__init__.py").exists())
+    assert not [name for name, count in names.items() if count > 1]
