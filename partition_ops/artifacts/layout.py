@@ -42,6 +42,7 @@ PARTITIONS = "partitions"
 QUALITY_REPORT = "quality/report.json"
 QUALITY_PAGE = "quality/report.html"
 QUALITY_HISTORY = "quality/history.json"
+APPROVAL = "quality/approval.json"  # the answer of a person to partitions that do not pass the gate
 QUALITY_PROBE = "quality/probe.json"
 
 CACHED_ROWS = "node_feat"

@@ -16,19 +16,28 @@ from partition_ops.storage import Store
 
 
 @dataclass(frozen=True)
-class Breach:
-    """A figure that exceeds its limit."""
+class Limited:
+    """A figure and its limit."""
 
     what: str
     found: float
     allowed: float
 
+    @property
+    def exceeded(self) -> bool:
+        return self.found > self.allowed
+
     def __str__(self) -> str:
         return f"{self.what} {self.found:.4g}, at most {self.allowed:.4g} allowed"
 
 
-def check_gate(gate: Gate, destination: Store) -> list[Breach]:
-    """Return the figures of a run that exceed the limits of a gate.
+def check_gate(gate: Gate, destination: Store) -> list[Limited]:
+    """Return the figures of a run that exceed the limits of a gate; otherwise as `limited_figures`."""
+    return [one for one in limited_figures(gate, destination) if one.exceeded]
+
+
+def limited_figures(gate: Gate, destination: Store) -> list[Limited]:
+    """Return the figures of a run that a gate limits.
 
     Args:
         gate: Limits.
@@ -53,9 +62,9 @@ def check_gate(gate: Gate, destination: Store) -> list[Breach]:
         "share of old nodes moved": (moved_share(destination), gate.max_moved),
     }
     return [
-        Breach(what, found, allowed)
+        Limited(what, found, allowed)
         for what, (found, allowed) in measured.items()
-        if found is not None and allowed is not None and found > allowed
+        if found is not None and allowed is not None
     ]
 
 

@@ -129,7 +129,31 @@ def _figures(run: Store) -> Entry:
         "defects": {check: count for check, count in defects.items() if count},
         "seconds": seconds_by_stage(run),
         **_previous(run),
+        **_approval(run),
     }
+
+
+def draft_entry(run: Store) -> Entry:
+    """Return the figures of a run whose ``quality`` has been done, and that is not published.
+
+    Raises:
+        InvalidInputError: The report is missing or broken.
+    """
+    tasks = ("validate", "partition", layout.PLAN_TASK)
+    return {
+        "run": run_name(run.uri),
+        **summary(read_document(run, layout.QUALITY_REPORT, "quality_report")),
+        "options": {task: read_record(run, task)["options"] for task in tasks},
+        "seconds": seconds_by_stage(run),
+        **_previous(run),
+    }
+
+
+def _approval(run: Store) -> Entry:
+    """Return the answer of a person to partitions that do not pass the gate, if there is one."""
+    with suppress(InvalidInputError):
+        return {"approval": run.read_json(layout.APPROVAL)} if run.exists(layout.APPROVAL) else {}
+    return {}
 
 
 def _chosen(run: Store) -> Entry:

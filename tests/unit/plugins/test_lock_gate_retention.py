@@ -40,6 +40,7 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import publish_run
+from partition_ops.stages.publish.run_index import read_index
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import schema_document
@@ -265,7 +266,11 @@ def test_the_gate_asks_a_person_who_may_refuse(
         ti.run(operator)
     assert waits.value.timeout == timedelta(hours=2)
     assert "at most 0.01 allowed" in asked["body"]
-    answer = {"params_input": {}, "responded_at": datetime.now(UTC), "responded_by_user": {"name": "ann"}}
+    answer = {
+        "params_input": {"comment": "once"},
+        "responded_at": datetime.now(UTC),
+        "responded_by_user": {"name": "ann"},
+    }
     for choice in (ApprovalOperator.APPROVE, ApprovalOperator.REJECT):
         event = {**answer, "chosen_options": [choice]}
         if choice == ApprovalOperator.APPROVE:
@@ -273,6 +278,14 @@ def test_the_gate_asks_a_person_who_may_refuse(
         else:
             with pytest.raises(AirflowFailException, match="not approved"):
                 operator.execute_complete({}, event)  # type: ignore[typeddict-item]
+        kept = root(where).read_json(f"runs/{run_folder('one')}/{layout.APPROVAL}")
+        assert (kept["answer"], kept["by"], kept["comment"]) == (choice, "ann", "once")
+        assert "at most 0.01 allowed" in kept["limits"][0]
+    finished_run(where, "one")
+    (entry,) = read_index(root(where))
+    assert entry["approval"]["comment"] == "once"
+    assert ti.run(gate(where, max_edge_cut="1")) is None  # the gate is cleared, and asks nobody
+    assert not root(where).exists(f"runs/{run_folder('one')}/{layout.APPROVAL}")
 
 
 @pytest.mark.parametrize("hours", [40, 80])
