@@ -137,7 +137,16 @@ def share_chart(rows: Mapping[str, Sequence[float]], axis: str, label: str, *, s
     return _svg(label, WIDTH, bottom + 70, parts)
 
 
-def line_chart(title: str, values: Values, names: Sequence[str], show: Show) -> str:
+def line_chart(
+    title: str,
+    values: Values,
+    names: Sequence[str],
+    show: Show,
+    *,
+    limit: float | None = None,
+    ends: tuple[str, str] = ("", ""),
+    marked: Sequence[bool] = (),
+) -> str:
     """Return a figure with a line, such as a value from run to run; nothing without a value.
 
     Args:
@@ -145,12 +154,16 @@ def line_chart(title: str, values: Values, names: Sequence[str], show: Show) -> 
         values: One value for each run, oldest first; None where a run has none.
         names: Names of the runs, shown when the pointer is on a point.
         show: Writes a value as text.
+        limit: A value that is drawn as a dashed line.
+        ends: What stands below the first and the last run, such as dates.
+        marked: Whether the point of a run is larger.
     """
     known = [(place, value) for place, value in enumerate(values) if value is not None]
     if not known:
         return ""
     numbers = [value for _, value in known]
-    low, high = min(numbers), max(numbers)
+    drawn = numbers if limit is None else [*numbers, limit]
+    low, high = min(drawn), max(drawn)
     spread, middle = (high - low) or 1.0, 0.5 if high == low else 0.0  # a constant is in the middle
     width, height = LINE_WIDTH - LEFT - 8, LINE_HEIGHT - BOTTOM - 12
     last = max(len(values) - 1, 1)
@@ -163,14 +176,22 @@ def line_chart(title: str, values: Values, names: Sequence[str], show: Show) -> 
         f'<line x1="{LEFT}" y1="{8 + height}" x2="{LINE_WIDTH - 8}" y2="{8 + height}"/>',
         '<polyline points="{}"/>'.format(" ".join(f"{x:.1f},{y:.1f}" for x, y in points)),
     ]
+    if limit is not None:
+        y = 8 + (middle + (high - limit) / spread) * height
+        line = f'<line class="limit" x1="{LEFT}" y1="{y:.1f}" x2="{LINE_WIDTH - 8}" y2="{y:.1f}">'
+        parts.append(f"{line}<title>{escape(f'at most {show(limit)}')}</title></line>")
     for (x, y), (place, value) in zip(points, known, strict=True):
         about = escape(f"{names[place]}: {show(value)}")
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{about}</title></circle>')
+        radius = 5 if any(marked[place : place + 1]) else 3
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{about}</title></circle>')
+    for place, (end, anchor) in enumerate(zip(ends, ("", "end"), strict=True)):
+        if end:
+            parts.append(_text((LEFT, LINE_WIDTH - 8)[place], LINE_HEIGHT - 4, end, anchor))
     for value, y in {low: 8 + height, high: 8 + middle * height}.items():
         parts.append(_text(LEFT - 6, y + 4, show(value), "end"))
     summary = f"{title} from {show(numbers[0])} to {show(numbers[-1])} over {len(known)} runs"
-    drawn = _svg(summary, LINE_WIDTH, LINE_HEIGHT, parts)
-    return f"<figure><figcaption>{escape(title)}</figcaption>{drawn}</figure>"
+    chart = _svg(summary, LINE_WIDTH, LINE_HEIGHT, parts)
+    return f"<figure><figcaption>{escape(title)}</figcaption>{chart}</figure>"
 
 
 def sparkline(values: Values, label: str) -> str:

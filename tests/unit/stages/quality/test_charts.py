@@ -107,6 +107,17 @@ def test_charts_of_nothing_are_drawn() -> None:
     assert line_chart("cut", [None, None], ["a", "b"], str) == ""
 
 
+def test_a_limit_is_inside_the_chart_and_says_its_value() -> None:
+    more = {"limit": 0.9, "ends": ("1 May", "2 May"), "marked": [False, True]}
+    chart = line_chart("cut", [0.1, 0.2], ["a", "b"], str, **more)  # type: ignore[arg-type]
+    (limit,) = [line for line in drawn(chart).iter() if line.get("class") == "limit"]
+    circles = [one for one in drawn(chart).iter() if one.tag.endswith("circle")]
+    assert "".join(limit.itertext()) == "at most 0.9"
+    assert 0 < float(limit.attrib["y1"]) < min(float(one.attrib["cy"]) for one in circles)
+    assert [one.attrib["r"] for one in circles] == ["3", "5"]
+    assert {"1 May", "2 May"} <= {text.text for text in drawn(chart).iter() if text.tag.endswith("text")}
+
+
 def test_a_line_needs_two_values() -> None:
     assert sparkline([None, 1.0], "cut") == ""
     assert "polyline" in sparkline([1.0, None, 2.0], "cut")
