@@ -49,6 +49,7 @@ from graph_partitioning.operators.lock import (
     ReleaseGraphOperator,
     RemoveScratchOperator,
 )
+from graph_partitioning.operators.params import check_params
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.prepare import PrepareGraphOperator
 from graph_partitioning.operators.probe import (
@@ -118,7 +119,10 @@ with DAG(
     },
 ) as dag:
     ingest = IngestTablesOperator(
-        task_id="ingest", **templates(IngestConfig, PreviousOptions, Replacement), **pod("ingest")
+        task_id="ingest",
+        pre_execute=check_params,
+        **templates(IngestConfig, PreviousOptions, Replacement),
+        **pod("ingest"),
     )
     validate = ValidateGraphOperator(
         task_id="validate",

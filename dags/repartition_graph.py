@@ -18,6 +18,7 @@ from datetime import timedelta
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, AssetAny, Param, task_group
+from graph_partitioning.operators.params import check_params
 from graph_partitioning.operators.repartition import ListGraphsOperator, LookForChangesOperator
 
 ASSET = "asset:"
@@ -71,6 +72,7 @@ with DAG(
 ) as dag:
     graphs = ListGraphsOperator(
         task_id="graphs",
+        pre_execute=check_params,
         graphs="{{ params.graphs }}",
         storage_conn_id="{{ params.storage_conn_id or '' }}",
     )

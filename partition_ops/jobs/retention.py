@@ -79,7 +79,7 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
     """
     check_root(root)
     folders = _folders(root)
-    runs = {name: found for name, found in folders.items() if not marks().isdisjoint(found)}
+    runs = _runs(root, folders)
     needed = _needed(root, runs)
     finished = sorted(
         (name for name, found in runs.items() if layout.MANIFEST in found),
@@ -146,6 +146,32 @@ def delete_run(root: Store, name: str) -> int:
     return sum(entry.size for entry in found.values())
 
 
+def remove_graph(root: Store) -> list[str]:
+    """Remove all runs of a graph, ``latest.json`` and the index. The caller holds the lock of the graph.
+
+    Files of others stay. A call that was killed is finished by another one.
+
+    Args:
+        root: Root of the graph.
+
+    Returns:
+        URIs of the runs that were removed.
+
+    Memory: the list of all objects of all runs.
+    """
+    runs = _runs(root)
+    root.delete([layout.LATEST, layout.INDEX])  # first: nobody begins to train on a run that goes
+    for name, found in runs.items():
+        _remove(root, name, found)
+    root.delete_empty(layout.RUNS)
+    return [root.uri_of(_folder(name)) for name in runs]
+
+
+def has_graph(root: Store) -> bool:
+    """Return whether there is anything that `remove_graph` would remove."""
+    return root.exists(layout.LATEST) or bool(_runs(root))
+
+
 def _folder(name: str) -> str:
     return f"{layout.RUNS}/{name}"
 
@@ -158,6 +184,14 @@ def _folders(root: Store) -> dict[str, dict[str, StoredObject]]:
         if inside:
             folders.setdefault(name, {})[key] = entry
     return folders
+
+
+def _runs(
+    root: Store, folders: Mapping[str, dict[str, StoredObject]] | None = None
+) -> dict[str, dict[str, StoredObject]]:
+    """Return the folders that have the mark of a run."""
+    found = _folders(root) if folders is None else folders
+    return {name: objects for name, objects in found.items() if not marks().isdisjoint(objects)}
 
 
 def _needed(root: Store, runs: Mapping[str, Any]) -> dict[str, str]:

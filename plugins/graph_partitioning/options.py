@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from partition_ops.artifacts.stage import job_stages
@@ -106,10 +107,10 @@ class Retention(Options):
 class Management(Options):
     """What `manage_graph` does with the published runs of a graph."""
 
-    action: Literal["publish", "delete", "retain"] = option(
+    action: Literal["publish", "delete", "retain", "remove"] = option(
         "publish",
         help="publish: publish an older run again. delete: delete a run. retain: keep the newest published"
-        " runs and remove older ones.",
+        " runs and remove older ones. remove: remove the graph with all its runs.",
         title="Action",
     )
     graph_uri: str = option(
@@ -121,13 +122,26 @@ class Management(Options):
         None,
         help="Name of the folder of the run below runs/, to publish or to delete.",
         title="Run",
-        empty="for the action retain",
+        empty="for the actions retain and remove",
         form={"pattern": f"^$|{RUN_NAME.pattern}"},
+    )
+    confirmation: str | None = option(
+        None,
+        help="Name of the graph, which confirms the action remove.",
+        title="Confirmation",
+        empty="for all other actions",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.action == "retain" or RUN_NAME.fullmatch(self.run_name or ""):
+        name = self.graph_uri.rstrip("/").rpartition("/")[2]
+        if self.action == "remove" and self.confirmation != name:
+            raise UsageError(
+                "The action 'remove' needs the name of the graph as a confirmation",
+                found=repr(self.confirmation),
+                expected=repr(name),
+            )
+        if self.action in ("retain", "remove") or RUN_NAME.fullmatch(self.run_name or ""):
             return
         raise UsageError(
             f"The action {self.action!r} needs the name of a run",
@@ -219,6 +233,33 @@ def run_config(settings: Mapping[str, Any]) -> RunConfig:
     """
     num_parts = form(RunConfig)["num_parts"]["default"]
     return build(RunConfig, {"num_parts": num_parts, **parse_settings(RunConfig, settings)})
+
+
+def unknown_params(given: Iterable[str], known: Collection[str]) -> str:
+    """Return which params a DAG does not have, each with the nearest name, as a sentence; ``""`` if none."""
+    words = []
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            words.append(f"there is no param {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+    text = "; ".join(words)
+    return text[:1].upper() + text[1:]
+
+
+def in_form_words(text: str) -> str:
+    """Return a message with the titles and names of params instead of options of the command line."""
+
+    def word(match: re.Match[str]) -> str:
+        one, choices = shown[match["option"]], match["choices"] or ""
+        if one.by_key is None:
+            return f"'{one.title}' ({one.form_name}){choices}"
+        key, equals, value = choices.strip().partition("=")
+        choice = one.by_key().get(key)
+        return f"'{choice.title}' ({choice.form_name}){equals}{value}" if choice else match[0]
+
+    shown = {one.option_string: one for one in options_of(*FORM) if one.form is not None}
+    names = "|".join(sorted(map(re.escape, shown), key=len, reverse=True))
+    return re.sub(rf"(?<![\w-])(?P<option>{names})(?![\w-])(?P<choices>(?<=defect) \w+=[\w|]+)?", word, text)
 
 
 def is_true(value: object) -> bool:

@@ -79,6 +79,12 @@ class Site:
         }
         self.call("POST", "connections", json=body)
 
+    def change_connection(self, connection_id: str, endpoint_url: str) -> None:
+        """Let a connection lead to another server."""
+        extra = f'{{"endpoint_url": "{endpoint_url}", "region_name": "{REGION}"}}'
+        body = {"connection_id": connection_id, "conn_type": "aws", "extra": extra}
+        self.call("PATCH", f"connections/{connection_id}?update_mask=extra", json=body)
+
     def upload(self, graph: SmallGraph, uri: str) -> None:
         """Put a graph on S3, over what is there."""
         with (

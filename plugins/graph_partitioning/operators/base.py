@@ -16,7 +16,7 @@ from airflow.sdk.observability.stats import gauge, incr, timing
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
-from graph_partitioning.options import COMMON, Replacement, is_true
+from graph_partitioning.options import COMMON, Replacement, in_form_words, is_true
 from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, GraphRun, lock_holder, run_root
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.declare import REQUIRED, options_of
@@ -435,8 +435,8 @@ def explain_failures(log: Logger) -> Iterator[None]:
         if error.transient:
             raise
         for line in error.lines():  # Airflow shows each as a line of its own
-            log.error("%s", line)
-        fail(error.summary())
+            log.error("%s", in_form_words(line))
+        fail(in_form_words(error.summary()))
 
 
 def fail(text: str) -> NoReturn:

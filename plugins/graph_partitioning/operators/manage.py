@@ -1,4 +1,4 @@
-"""Actions on the published runs of a graph: publish one again, delete one, remove old ones."""
+"""Actions on the runs of a graph: publish one again, delete one, remove old ones or the whole graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
 from graph_partitioning.hooks.storage import GraphStorageHook
-from graph_partitioning.operators.base import OptionsOperator, explain_failures
+from graph_partitioning.operators.base import OptionsOperator, explain_failures, fail
 from graph_partitioning.operators.lock import PATIENCE, WAIT, abandoned, wait_for_lock
 from graph_partitioning.operators.publish import asset_extra
 from graph_partitioning.options import Management, Retention
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 
 class ManageGraphOperator(OptionsOperator, options=(Management, Retention)):
-    """Publishes an older run of a graph again, deletes a run, or removes old runs.
+    """Publishes an older run of a graph again, deletes a run, or removes old runs or the whole graph.
 
     It holds the lock of the graph meanwhile, and waits without a worker slot while another run has it. If a
     run is published again, the assets get the same events as from ``PublishRunOperator``. The run that
-    ``latest.json`` names is never removed.
+    ``latest.json`` names is only removed with the whole graph, which the task does not wait for: it fails if
+    another run has the lock.
 
     Args:
         storage_conn_id: As for `GraphRunOperator`.
@@ -47,8 +48,8 @@ class ManageGraphOperator(OptionsOperator, options=(Management, Retention)):
         self.storage_conn_id = storage_conn_id
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.artifacts.lock import holding, release_lock, take_lock
-        from partition_ops.jobs.retention import check_root
+        from partition_ops.artifacts.lock import describe_lock, holding, release_lock, take_lock
+        from partition_ops.jobs.retention import check_root, has_graph
 
         holder = lock_holder(context)
         with explain_failures(self.log):
@@ -57,8 +58,13 @@ class ManageGraphOperator(OptionsOperator, options=(Management, Retention)):
             raise AirflowFailException("The action 'retain' needs the number of runs to keep")
         uri = asked.graph_uri.rstrip("/")
         with explain_failures(self.log), GraphStorageHook(self.storage_conn_id).open(uri) as root:
-            check_root(root)  # before the lock, which would make the folder
+            if asked.action != "remove":
+                check_root(root)  # before the lock, which would make the folder
+            elif not has_graph(root):
+                return {"removed": []}
             held = take_lock(root, holder, abandoned=lambda lock: abandoned(lock, context))
+            if held is not None and asked.action == "remove":
+                fail(f"The graph is in use and was not removed: {describe_lock(held)}")
             if held is not None:
                 wait_for_lock(held, context, self.log, WAIT, PATIENCE)
             try:
@@ -70,12 +76,14 @@ class ManageGraphOperator(OptionsOperator, options=(Management, Retention)):
     def _act(self, asked: Management, limits: Retention, root: Store, context: Context) -> dict[str, Any]:
         from partition_ops.artifacts.layout import RUNS
         from partition_ops.jobs.options import RetentionConfig
-        from partition_ops.jobs.retention import delete_run, retain_runs
+        from partition_ops.jobs.retention import delete_run, remove_graph, retain_runs
         from partition_ops.stages.publish.publish import publish_again
 
         if asked.action == "retain" and limits.keep is not None:
             config = RetentionConfig(keep=limits.keep, grace=timedelta(days=limits.grace_days))
             removed = retain_runs(config, root).removed
+        elif asked.action == "remove":
+            removed = remove_graph(root)
         elif asked.action == "delete":
             delete_run(root, str(asked.run_name))
             removed = [root.uri_of(f"{RUNS}/{asked.run_name}")]

@@ -19,10 +19,10 @@ from airflow.models.serialized_dag import SerializedDagModel
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from graph_partitioning.page.dag_runs import RunKey
+from graph_partitioning.page.dag_runs import MANAGING, RunKey
 from graph_partitioning.page.graphs import Graph
+from graph_partitioning.runs import run_folder
 
-MANAGING = "manage_graph"
 FIRST_SECTION = "Graph and partitions"
 BOUNDS = {"minimum": "min", "maximum": "max"}
 
@@ -38,6 +38,7 @@ class Field:
         kind: ``boolean``, ``integer``, ``number``, ``string`` or ``json``.
         nullable: Whether it may be empty.
         value: Its value in the last run.
+        default: Its value if a run does not give one.
         choices: Its allowed values; none if it is free.
         bounds: Attributes of the input.
     """
@@ -48,6 +49,7 @@ class Field:
     kind: str
     nullable: bool
     value: Any
+    default: Any
     choices: list[str]
     bounds: dict[str, Any]
 
@@ -68,12 +70,31 @@ class Trigger:
         conf: Params of the last run.
         sections: Fields of the form by section.
         paused: Whether the DAG is paused, so that a run would not start.
+        published: Params of the published run; None if Airflow does not know its DAG run any more.
     """
 
     dag_id: str
     conf: dict[str, Any]
     sections: dict[str, list[Field]]
     paused: bool
+    published: dict[str, Any] | None
+
+    def options(self, **changed: Any) -> list[str]:
+        """Return the options of another run, as lines: those that are not the defaults, or differ from the
+        published run, old → new.
+
+        Args:
+            changed: Params that differ from those of the last run.
+        """
+        lines = []
+        for one in (one for fields in self.sections.values() for one in fields):
+            new = changed.get(one.name, one.value)
+            old = new if self.published is None else self.published.get(one.name, one.default)
+            if old != new:
+                lines.append(f"{one.title}: {_shown(old)} → {_shown(new)}")
+            elif new != one.default:
+                lines.append(f"{one.title}: {_shown(new)}")
+        return lines
 
 
 @dataclass(frozen=True)
@@ -105,7 +126,9 @@ def actions_for(session: Session, user: Any, graph: Graph) -> Actions:
     if graph.last is not None:
         last = graph.last.key
         if _may(user, last.dag_id, "POST") and _may(user, last.dag_id, "GET"):
-            trigger = _trigger(session, last)
+            newest = graph.newest and graph.newest["run"]
+            published = next((key for key in graph.runs if run_folder(key.run_id) == newest), None)
+            trigger = _trigger(session, last, published)
     answerable = may_answer(user, {key.dag_id for key in graph.runs})
     return Actions(trigger, manage, bool(managing and managing.is_paused), answerable)
 
@@ -123,22 +146,35 @@ def _may(user: Any, dag_id: str, method: Any, entity: DagAccessEntity = DagAcces
     )
 
 
-def _trigger(session: Session, last: RunKey) -> Trigger | None:
+def _shown(value: Any) -> str:
+    return "empty" if value in (None, "") else value if isinstance(value, str) else json.dumps(value)
+
+
+def _conf(session: Session, key: RunKey) -> dict[str, Any] | None:
+    """Return the params of a DAG run; None if Airflow does not know it."""
+    run = session.scalar(select(DagRun).where(DagRun.dag_id == key.dag_id, DagRun.run_id == key.run_id))
+    return None if run is None else dict(run.conf or {})
+
+
+def _trigger(session: Session, last: RunKey, published: RunKey | None) -> Trigger | None:
     dag = SerializedDagModel.get_dag(last.dag_id, session=session)
     model = session.get(DagModel, last.dag_id)
-    run = session.scalar(select(DagRun).where(DagRun.dag_id == last.dag_id, DagRun.run_id == last.run_id))
-    if dag is None or model is None or model.is_stale or run is None:
+    conf = _conf(session, last)
+    if dag is None or model is None or model.is_stale or conf is None:
         return None
-    conf = dict(run.conf or {})
     sections: dict[str, list[Field]] = {}
     for name in dag.params:
         param = dag.params.get_param(name)
-        one = _field(name, param.schema, conf.get(name, dag.params[name]), param.description)
+        one = _field(
+            name, param.schema, conf.get(name, dag.params[name]), dag.params[name], param.description
+        )
         sections.setdefault(str(param.schema.get("section") or FIRST_SECTION), []).append(one)
-    return Trigger(last.dag_id, conf, sections, bool(model.is_paused))
+    conf = {name: value for name, value in conf.items() if name in dag.params}
+    before = _conf(session, published) if published else None
+    return Trigger(last.dag_id, conf, sections, bool(model.is_paused), before)
 
 
-def _field(name: str, schema: Mapping[str, Any], value: Any, description: str | None) -> Field:
+def _field(name: str, schema: Mapping[str, Any], value: Any, default: Any, description: str | None) -> Field:
     types = schema.get("type", "string")
     types = [types] if isinstance(types, str) else [*types]
     (kind, *more) = [one for one in types if one != "null"] or ["json"]
@@ -154,6 +190,7 @@ def _field(name: str, schema: Mapping[str, Any], value: Any, description: str | 
         kind=kind,
         nullable="null" in types,
         value=value,
+        default=default,
         choices=[str(one) for one in schema.get("enum") or () if one is not None],
         bounds=bounds,
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+import time
+from collections.abc import Mapping
+from datetime import timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -21,12 +22,12 @@ from markupsafe import Markup
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import PREFIX, base_path, task_path
-from graph_partitioning.page.actions import MANAGING, actions_for, may_answer
-from graph_partitioning.page.comparison import Table, compare_runs, input_changes
-from graph_partitioning.page.dag_runs import RunKey, add_tasks
+from graph_partitioning.page.actions import actions_for, may_answer
+from graph_partitioning.page.checks import check_conf
+from graph_partitioning.page.comparison import Table, compare_runs, differs, input_changes
+from graph_partitioning.page.dag_runs import MANAGING, RunKey, add_tasks, answer_text, run_params
 from graph_partitioning.page.graphs import (
     Graph,
-    Row,
     add_figures,
     add_states,
     flat,
@@ -43,10 +44,28 @@ from graph_partitioning.page.lookup import (
     read_listings,
     tasks_of_run,
 )
+from graph_partitioning.page.readings import FIRST_SECONDS, MOST_SECONDS, NotYet, within
+from graph_partitioning.page.review import limits_of, read_review
+from graph_partitioning.page.words import (
+    column,
+    duration,
+    engine,
+    kind_of,
+    moment,
+    next_step,
+    pairs,
+    percent,
+    readable_size,
+    row_state,
+    when,
+)
 from graph_partitioning.runs import GraphRun, run_folder
 from partition_ops.artifacts.layout import QUALITY_PAGE, QUALITY_REPORT
 from partition_ops.artifacts.manifest import read_manifest
-from partition_ops.errors import InvalidInputError, PartitionOpsError
+from partition_ops.errors import InvalidInputError, PartitionOpsError, TransientStorageError
+from partition_ops.jobs.options import RetentionConfig
+from partition_ops.jobs.retention import retain_runs
+from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.quality import charts
 
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}"
@@ -61,6 +80,14 @@ PAGE_POLICY = (
     POLICY.replace("form-action 'none'", "form-action 'self'") + "; script-src 'self'; connect-src 'self'"
 )
 readable = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
+
+
+def _until(wait: bool = False) -> float:
+    """Return when a page stops waiting for storage: soon, or later if ``wait=1`` asks for it."""
+    return time.monotonic() + (MOST_SECONDS if wait else FIRST_SECONDS)
+
+
+Until = Annotated[float, Depends(_until)]
 COLUMNS = (
     ("Graph", False),
     ("State", False),
@@ -75,17 +102,7 @@ COLUMNS = (
     ("Edges", True),
     ("Size", True),
 )
-KINDS = {
-    "published": "good",
-    "failed": "bad",
-    "damaged": "bad",
-    "waits for approval": "wait",
-    "waits for another run": "wait",
-    "running": "now",
-    "queued": "now",
-}
 MOST_RUNS = 200  # whose tasks are read for the page of a graph
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def make_app() -> FastAPI:
@@ -96,6 +113,8 @@ def make_app() -> FastAPI:
     app.get(GRAPH, response_class=HTMLResponse)(show_graph)
     app.get(GRAPH + "/runs/{name}", response_class=HTMLResponse)(show_run)
     app.get(GRAPH + "/compare", response_class=HTMLResponse)(show_comparison)
+    app.get(GRAPH + "/older")(list_older)
+    app.post("/check/{dag_id}")(check_params)
     app.get(TASK, dependencies=[readable], response_class=HTMLResponse)(show_task)
     app.get(TASK + "/files/{key:path}", dependencies=[readable])(send_file)
     app.exception_handler(HTTPException)(refuse)
@@ -103,7 +122,9 @@ def make_app() -> FastAPI:
     return app
 
 
-def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "", run_id: str = "") -> Response:
+def show_graphs(
+    session: SessionDep, user: GetUserDep, until: Until, dag_id: str = "", run_id: str = ""
+) -> Response:
     """Show the graphs of the DAGs that the user may read, or of one of them; a DAG run leads to its graph."""
     graphs = _visible(session, user)
     if dag_id and run_id:
@@ -117,48 +138,70 @@ def show_graphs(session: SessionDep, user: GetUserDep, dag_id: str = "", run_id:
         if len(graphs) == 1:
             return RedirectResponse(graph_url(graphs[0]))
     add_states(session, graphs)
-    add_figures(graphs)
+    add_figures(graphs, until)
     answerable = may_answer(user, {run.key.dag_id for graph in graphs for run in graph.active if run.waiting})
     return _page("graphs.html", graphs=graphs, columns=COLUMNS, answerable=answerable)
 
 
-def show_graph(key: str, session: SessionDep, user: GetUserDep) -> Response:
+def show_graph(key: str, session: SessionDep, user: GetUserDep, until: Until) -> Response:
     """Show the runs of a graph."""
-    graph = _graph(key, session, user)
+    graph = _graph(key, session, user, until)
     rows = graph.rows
     add_tasks(session, [row.run for row in rows[:MOST_RUNS] if row.run])
     actions = actions_for(session, user, graph)
-    return _page("graph.html", graph=graph, rows=rows, charts=_charts(graph), actions=actions)
+    gate = limits_of(run_params(session, graph.last.key)) if graph.last else Gate()
+    return _page("graph.html", graph=graph, rows=rows, charts=_charts(graph, gate), actions=actions)
 
 
-def show_run(key: str, name: str, session: SessionDep, user: GetUserDep) -> Response:
+def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, until: Until) -> Response:
     """Show one run of a graph, published or not."""
-    graph = _graph(key, session, user)
+    graph = _graph(key, session, user, until)
     row = next((one for one in graph.rows if one.name == name), None)
     if row is None:
         raise HTTPException(404, "This graph has no such run; it may have been deleted.")
     entry, good = row.entry, row.good
     add_tasks(session, [row.run] if row.run else [])
+    changes, review, problem = None, None, ""
+    unread = ["the figures of this run"] if graph.pending else []
+    try:
+        changes = _changes_since_before(graph, entry, until) if entry and good else None
+    except NotYet:
+        unread.append("the input files that changed")
+    if row.run and row.run.waiting:
+        conf = run_params(session, row.run.key)
+        try:
+            review = within(until, lambda: read_review(graph, name, conf))
+        except NotYet:
+            unread.append("the review")
+        except PartitionOpsError as error:
+            problem = str(error)
     return _page(
         "run.html",
         graph=graph,
         name=name,
+        when=row.when,
         entry=entry,
         good=good,
         state=row.run,
         options=flat(entry["options"]) if entry and good else {},
-        changes=_changes_since_before(graph, entry) if entry and good else None,
+        changes=changes,
+        unread=unread,
+        review=review,
+        problem=problem,
         actions=actions_for(session, user, graph),
     )
 
 
-def _changes_since_before(graph: Graph, entry: Mapping[str, Any]) -> Table | None:
+def _changes_since_before(graph: Graph, entry: Mapping[str, Any], until: float) -> Table | None:
     """Return the table of the input files that changed since the run before, or why it is not known."""
     earlier = graph.good[: graph.good.index(dict(entry))]
     if not earlier:
         return None
     try:
-        before, after = (with_run(graph, one["run"], read_manifest) for one in (earlier[-1], entry))
+        runs = earlier[-1], entry
+        before, after = within(until, lambda: [with_run(graph, one["run"], read_manifest) for one in runs])
+    except NotYet:
+        raise
     except PartitionOpsError as error:
         return "", ["file"], [[f"unknown: {error.summary()}"]]
     return input_changes(before, after)
@@ -166,7 +209,11 @@ def _changes_since_before(graph: Graph, entry: Mapping[str, Any]) -> Table | Non
 
 def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = "", b: str = "") -> Response:
     """Show two runs of a graph side by side."""
-    graph = _graph(key, session, user)
+    graph = _graph(key, session, user, _until(wait=True))
+    if graph.pending:
+        raise TransientStorageError(
+            f"The storage of {graph.root} has not answered", remedy="Reload the page."
+        )
     runs = {entry["run"]: entry for entry in graph.good}
     if a not in runs or b not in runs:
         raise HTTPException(404, "Choose two runs of this graph that are published and not damaged.")
@@ -175,6 +222,27 @@ def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = ""
     tables, moved = compare_runs((runs[a], runs[b]), (reports[0], reports[1]))
     tables.insert(2, input_changes(*manifests))
     return _page("compare.html", graph=graph, a=runs[a], b=runs[b], tables=tables, moved=moved)
+
+
+def list_older(
+    key: str, session: SessionDep, user: GetUserDep, keep: int, grace_days: float
+) -> dict[str, Any]:
+    """Return which runs of a graph `manage_graph` would remove now, in words."""
+    graph = _graph(key, session, user, _until(wait=True))
+    config = RetentionConfig(keep=keep, grace=timedelta(days=grace_days), dry_run=True)
+    with GraphStorageHook(graph.storage_conn_id).open(graph.root) as root:
+        found = retain_runs(config, root)
+    rows = {row.name: row for row in graph.rows}
+    named = [(rows.get(name), name) for name in (uri.rpartition("/")[2] for uri in found.removed)]
+    runs = [f"{moment(row.when)}, {name}" if row else name for row, name in named]
+    return {"runs": runs, "size": readable_size(found.bytes), "kept": len(found.kept)}
+
+
+def check_params(dag_id: str, conf: dict[str, Any], session: SessionDep, user: GetUserDep) -> dict[str, str]:
+    """Return what is wrong with the params of a run, by the name of the param; nothing is triggered."""
+    if dag_id not in {run.dag_id for graph in _visible(session, user) for run in graph.runs}:
+        raise HTTPException(404, "There is no such DAG, or you may not read it.")
+    return check_conf(session, dag_id, conf)
 
 
 def send_script() -> Response:
@@ -187,31 +255,39 @@ def _visible(session: SessionDep, user: GetUserDep) -> list[Graph]:
     return visible_graphs(session, get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
 
 
-def _graph(key: str, session: SessionDep, user: GetUserDep) -> Graph:
+def _graph(key: str, session: SessionDep, user: GetUserDep, until: float) -> Graph:
     for graph in _visible(session, user):
         if graph.key == key:
-            add_figures([graph])
+            add_figures([graph], until)
             return graph
     raise HTTPException(404, "There is no such graph, or you may not read a DAG that has run over it.")
 
 
-def _charts(graph: Graph) -> list[Markup]:
-    names = [f"{moment(entry['published'])}, {entry['run']}" for entry in graph.good]
-    if len(names) < 2:
+def _charts(graph: Graph, gate: Gate) -> list[Markup]:
+    """Return charts from run to run, with the limits of the last run and a mark for the published one."""
+    good = graph.good
+    if len(good) < 2:
         return []
-    seconds = [sum(entry["seconds"].values()) for entry in graph.good]
-    defects = [float(sum(entry["defects"].values())) for entry in graph.good]
+    names = [f"{moment(entry['published'])}, {entry['run']}" for entry in good]
+    ends = (moment(good[0]["published"]), moment(good[-1]["published"]))
+    marked = [entry["run"] == graph.latest for entry in good]
+    seconds = [sum(entry["seconds"].values()) for entry in good]
+    defects = [float(sum(entry["defects"].values())) for entry in good]
+    rows = "{:,.0f}".format
     drawn = {
-        "Edges cut": (column(graph.good, "edge_cut"), percent),
-        "Worst type imbalance": (column(graph.good, "worst_imbalance"), "{:.3f}".format),
-        "Remote rows a batch, slowest trainer": (column(graph.good, "slowest_rows"), "{:,.0f}".format),
-        "Old nodes moved": (column(graph.good, "moved"), percent),
-        "Edges": (column(graph.good, "num_edges"), "{:,.0f}".format),
-        "Size of the partitions": (column(graph.good, "bytes"), readable_size),
-        "Seconds of all stages": (seconds, "{:,.1f}".format),
-        "Findings of validation": (defects, "{:,.0f}".format),
+        "Edges cut": (column(good, "edge_cut"), percent, gate.max_edge_cut),
+        "Worst type imbalance": (column(good, "worst_imbalance"), "{:.3f}".format, gate.max_imbalance),
+        "Remote rows a batch, slowest trainer": (column(good, "slowest_rows"), rows, gate.max_remote_rows),
+        "Old nodes moved": (column(good, "moved"), percent, gate.max_moved),
+        "Edges": (column(good, "num_edges"), rows, None),
+        "Size of the partitions": (column(good, "bytes"), readable_size, None),
+        "Seconds of all stages": (seconds, "{:,.1f}".format, None),
+        "Findings of validation": (defects, rows, None),
     }
-    return [Markup(charts.line_chart(title, values, names, show)) for title, (values, show) in drawn.items()]
+    return [
+        Markup(charts.line_chart(title, values, names, show, limit=limit, ends=ends, marked=marked))
+        for title, (values, show, limit) in drawn.items()
+    ]
 
 
 def show_task(task: Annotated[TaskKey, Depends()], session: SessionDep) -> Response:
@@ -294,10 +370,13 @@ def _environment() -> Environment:
     environment.filters.update(task_url=task_url, file_url=file_url, run_url=run_url, size=readable_size)
     environment.filters.update(graph_url=graph_url, task_page_url=task_page_url)
     environment.filters.update(moment=moment, percent=percent, column=column, spark=_sparkline, engine=engine)
+    environment.filters.update(next_step=next_step, folder=run_folder, answer=answer_text)
     environment.filters.update(graph_run_url=graph_run_url, answer_path=answer_path, pairs=pairs)
     environment.filters.update(when=when, duration=duration, kind=kind_of, row_state=row_state)
+    environment.tests.update(different=differs)
     environment.globals["api"] = f"{base_path()}/api/v2"
     environment.globals["managing"] = MANAGING
+    environment.globals["most_seconds"] = MOST_SECONDS
     environment.globals["chart_style"] = Markup(charts.STYLE)
     environment.globals["home"] = f"{base_path()}{PREFIX}/"
     environment.globals["script"] = f"{base_path()}{PREFIX}{SCRIPT}"
@@ -344,73 +423,3 @@ def answer_path(task: TaskKey) -> str:
     """Return the path below Airflow's REST API of the question that a task asks a person."""
     dag, run, name = (quote(part, safe="") for part in (task.dag_id, task.run_id, task.task_id))
     return f"/dags/{dag}/dagRuns/{run}/taskInstances/{name}/{task.map_index}/hitlDetails"
-
-
-def moment(published: str) -> str:
-    """Return a time in ISO format as text."""
-    return f"{datetime.fromisoformat(published):%Y-%m-%d %H:%M} UTC"
-
-
-def when(time: datetime | None) -> str:
-    """Return a time as text; ``""`` for None."""
-    return "" if time is None else f"{time:%Y-%m-%d %H:%M} UTC"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a length of time as text, such as ``1 h 05 min``; ``""`` for None."""
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min"
-
-
-def kind_of(state: str) -> str:
-    """Return the colour of a state: ``good``, ``bad``, ``wait``, ``now`` or ``none``."""
-    return KINDS.get(state, "none")
-
-
-def row_state(row: Row, graph: Graph) -> str:
-    """Return the state of a run in words: of its publication, or else of the DAG run."""
-    if row.run is not None and row.run.active:
-        return row.run.label
-    if row.entry is not None:
-        if not row.good:
-            return "damaged"
-        return "published" if row.name == graph.latest else "published before"
-    if row.run is None or row.run.state == "success":
-        return "removed"
-    return row.run.label
-
-
-def percent(share: float) -> str:
-    """Return a share as text."""
-    return f"{share:.1%}"
-
-
-def column(entries: Sequence[Mapping[str, Any]], name: str) -> list[float | None]:
-    """Return a figure of every run; None if a run has none, as those of earlier versions."""
-    return [entry.get(name) for entry in entries]
-
-
-def engine(entry: Mapping[str, Any]) -> str:
-    """Return the engine of a run; for ``auto`` with the one that it chose, or that it continued a run."""
-    continued = entry["mode"] if (entry["engine"], entry["mode"]) == ("auto", "incremental") else ""
-    used = entry.get("chosen") or continued
-    return f"{entry['engine']} ({used})" if used else entry["engine"]
-
-
-def pairs(figures: Mapping[str, Any], form: str) -> list[list[str]]:
-    """Return rows of names and figures for a table."""
-    return [[name, form.format(value)] for name, value in figures.items()]
-
-
-def readable_size(size: float) -> str:
-    """Return bytes in the unit that leaves one to four digits before the point."""
-    for unit in UNITS:
-        if size < 1024 or unit == UNITS[-1]:
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

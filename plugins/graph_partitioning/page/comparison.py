@@ -51,6 +51,11 @@ def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> 
     return tables, _moved(entries, reports)
 
 
+def differs(row: list[str]) -> bool:
+    """Return whether a row of `compare_runs`, a name and pairs of cells, differs between the two runs."""
+    return any(a != b for a, b in zip(row[1::2], row[2::2], strict=False))
+
+
 def input_changes(before: Entry, after: Entry) -> Table:
     """Return a table of the input files that differ between the manifests of two runs; at most `SHOWN`."""
     old, new = ({file["path"]: file for file in one["input"]["files"]} for one in (before, after))

@@ -25,6 +25,7 @@ ACTIVE = ("queued", "running")
 DONE = ("success", "skipped")
 NOW = ("running", "up_for_retry", "up_for_reschedule", "deferred")
 LOG = "Its log has the reason."
+MANAGING = "manage_graph"
 TRIGGERS = {
     "cli": "command line",
     "operator": "another DAG",
@@ -34,6 +35,7 @@ TRIGGERS = {
     "asset": "asset",
     "backfill": "backfill",
 }
+COMMENT = "comment"  # param of the question of the gate
 CHANGES = "repartition__"  # run IDs of repartition_graph begin with it
 AT_ONCE = 400  # runs in a query
 TASK = (
@@ -84,7 +86,9 @@ class RunState:
         waiting: The task that waits for a person's approval, if there is one.
         question: What it asks, and why.
         asked: When it began to wait.
-        answer: The answer of a person, and who gave it.
+        deadline: Until when it waits.
+        quality: The task that wrote its quality page.
+        answer: The answer of a person, who gave it, and why.
         locked: Since when it waits for another run of the graph.
         failure: The task that failed first, and why.
     """
@@ -101,6 +105,8 @@ class RunState:
     waiting: TaskKey | None = None
     question: tuple[str, str] = ("", "")
     asked: datetime | None = None
+    deadline: datetime | None = None
+    quality: TaskKey | None = None
     answer: str = ""
     locked: datetime | None = None
     failure: tuple[TaskKey, str] | None = None
@@ -183,7 +189,27 @@ def find_runs(session: Session, dag_ids: Collection[str]) -> list[FoundRun]:
             one.published = key
     of_graphs = [one for key, one in found.items() if key in worked]
     _find_roots(of_graphs)
-    return of_graphs
+    removed = _removals(session)
+    return [one for one in of_graphs if not _is_removed(one, removed)]
+
+
+def _removals(session: Session) -> dict[tuple[str, str | None], datetime]:
+    """Return when graphs were removed whole, by root and connection."""
+    found = {}
+    ended = select(DagRun).where(DagRun.dag_id == MANAGING, DagRun.state == "success").order_by(DagRun.id)
+    for run in session.execute(ended).scalars():
+        conf = run.conf or {}
+        if conf.get("action") == "remove" and run.start_date is not None:
+            uri = str(conf.get("graph_uri", "")).removeprefix("file://").rstrip("/")
+            found[uri, conf.get("storage_conn_id") or None] = run.start_date
+    return found
+
+
+def _is_removed(run: FoundRun, removed: Mapping[tuple[str, str | None], datetime]) -> bool:
+    """Return whether the graph of a run was removed after the end of the run."""
+    when = None if run.root is None else removed.get(run.root)
+    ended = run.state.ended or run.state.created
+    return when is not None and ended is not None and ended < when and not run.state.active
 
 
 def _find_roots(runs: list[FoundRun]) -> None:
@@ -196,6 +222,12 @@ def _find_roots(runs: list[FoundRun]) -> None:
                 run.root = known[place]
             elif place.graph_name:
                 run.root = (graph_root(place.output_uri, place.graph_name), place.storage_conn_id)
+
+
+def run_params(session: Session, key: RunKey) -> dict[str, Any]:
+    """Return the params of a DAG run, with the defaults of its DAG."""
+    run = session.scalar(select(DagRun).where(DagRun.dag_id == key.dag_id, DagRun.run_id == key.run_id))
+    return {**_params(session, key.dag_id), **((run and run.conf) or {})}
 
 
 def _params(session: Session, dag_id: str) -> dict[str, Any]:
@@ -237,7 +269,7 @@ def add_tasks(session: Session, runs: Iterable[RunState]) -> None:
     for begin in range(0, len(keys), AT_ONCE):
         some = tuple_(TaskInstance.dag_id, TaskInstance.run_id).in_(keys[begin : begin + AT_ONCE])
         rows = session.execute(
-            select(*TASK, TaskInstance.start_date, HITLDetail, XComModel)
+            select(*TASK, TaskInstance.start_date, TaskInstance.trigger_timeout, HITLDetail, XComModel)
             .outerjoin(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
             .outerjoin(XComModel, SAME_TASK & (XComModel.key == FAILURE_KEY))
             .where(some)
@@ -245,6 +277,11 @@ def add_tasks(session: Session, runs: Iterable[RunState]) -> None:
         )
         for row in rows:
             _add_task(of_key[row.dag_id, row.run_id], row)
+
+
+def answer_text(answer: str, who: str, comment: str) -> str:
+    """Return the answer of a person as text."""
+    return f"{answer}{f' by {who}' if who else ''}{f': {comment}' if comment else ''}"
 
 
 def _add_task(run: RunState, task: Any) -> None:
@@ -255,14 +292,16 @@ def _add_task(run: RunState, task: Any) -> None:
     if question is not None and question.responded_at is not None:
         who = (question.responded_by or {}).get("name", "")
         chosen = ", ".join(question.chosen_options or ())
-        run.answer = f"{chosen} by {who}" if who else chosen
+        run.answer = answer_text(chosen, who, str((question.params_input or {}).get(COMMENT) or ""))
+    if task.operator == "ReportQualityOperator" and task.state == "success":
+        run.quality = key
     if task.state == "failed":
         if run.failure is None:
             reason = None if task.XComModel is None else XComModel.deserialize_value(task.XComModel)
             run.failure = (key, reason if isinstance(reason, str) else LOG)
     elif question is not None and question.responded_at is None and task.state not in DONE:
         run.waiting, run.question = key, (question.subject, question.body or "")
-        run.asked = question.created_at
+        run.asked, run.deadline = question.created_at, task.trigger_timeout
     elif task.state in NOW:
         run.running.append(task.task_id)
         if task.operator == "LockGraphOperator" and task.state == "up_for_reschedule":

@@ -6,9 +6,9 @@ A user sees the graphs of the runs of DAGs that this user may read, and no other
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,15 +17,10 @@ from sqlalchemy.orm import Session
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.page.dag_runs import RunKey, RunState, add_tasks, find_runs
 from graph_partitioning.page.lookup import TaskKey
+from graph_partitioning.page.readings import Entry, Place, read_figures
 from graph_partitioning.runs import run_folder
-from partition_ops.artifacts.latest import latest_run
-from partition_ops.errors import PartitionOpsError
-from partition_ops.stages.publish.run_index import read_index, run_name
 from partition_ops.storage import Store
-from partition_ops.system.parallel import map_in_threads
 
-READERS = 16  # graphs read at a time
-Entry = dict[str, Any]
 Result = TypeVar("Result")
 
 
@@ -62,6 +57,7 @@ class Graph:
         entries: Figures of the published runs, oldest first, as in ``index.json``.
         latest: Name of the folder of the run that ``latest.json`` names; "" if there is none.
         problem: Why these could not be read.
+        pending: Whether the storage has not answered yet, so that these are missing.
         unnamed: URI of the input if the name of the graph is not known, because no run has read it; `root` is
             that of the outputs then.
     """
@@ -74,7 +70,13 @@ class Graph:
     entries: list[Entry] = field(default_factory=list)
     latest: str = ""
     problem: str = ""
+    pending: bool = False
     unnamed: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The root and the connection that reaches it."""
+        return self.storage_conn_id, self.root
 
     @property
     def name(self) -> str:
@@ -84,6 +86,16 @@ class Graph:
     def active(self) -> list[RunState]:
         """The runs that are queued or run."""
         return [run for run in self.runs.values() if run.active]
+
+    @property
+    def busy(self) -> list[RunState]:
+        """The runs that work on the graph, or hold its lock while they wait for a person."""
+        return [run for run in self.active if run.state == "running" and not run.locked]
+
+    @property
+    def waiting(self) -> list[RunState]:
+        """The runs that are queued, or wait for another run."""
+        return [run for run in self.active if run not in self.busy]
 
     @property
     def last(self) -> RunState | None:
@@ -107,7 +119,8 @@ class Graph:
             return "failed"
         if self.problem or len(self.good) < len(self.entries):
             return "damaged"
-        return "published" if self.newest else "not published"
+        published = self.published if self.pending else self.newest
+        return "published" if published else "not published"
 
     @property
     def key(self) -> str:
@@ -164,39 +177,31 @@ def visible_graphs(session: Session, dag_ids: set[str]) -> list[Graph]:
     return sorted(graphs.values(), key=lambda graph: (graph.name, graph.root))
 
 
-def add_states(session: Session, graphs: Iterable[Graph]) -> None:
+def add_states(session: Session, graphs: Collection[Graph]) -> None:
     """Add to graphs what the tasks of runs do that are active or failed last."""
     add_tasks(session, (run for graph in graphs for run in [*graph.active, graph.failed] if run))
 
 
-def add_figures(graphs: Iterable[Graph]) -> None:
-    """Read the figures of the published runs of graphs; a graph that cannot be read says why."""
-    by_place: dict[tuple[str | None, str], list[Graph]] = defaultdict(list)
+def add_figures(graphs: Collection[Graph], until: float) -> None:
+    """Add the figures of the published runs; a graph that cannot be read says why.
+
+    Graphs whose storage has not answered are `Graph.pending`.
+
+    Args:
+        graphs: The graphs.
+        until: When to stop waiting, by ``time.monotonic``.
+    """
+    readings = read_figures([graph.place for graph in graphs if not graph.unnamed])
+    wait(readings.values(), max(0.0, until - time.monotonic()))
     for graph in graphs:
-        if graph.unnamed:
+        reading = readings.get(graph.place)
+        if reading is None:
             continue
-        by_place[graph.storage_conn_id, graph.root.rpartition("/")[0]].append(graph)
-    with ExitStack() as stack:
-        work: list[tuple[Graph, Store]] = []
-        for (conn_id, place), members in by_place.items():
-            try:  # graphs with the same root share a connection
-                store = stack.enter_context(GraphStorageHook(conn_id).open(place))
-            except PartitionOpsError as error:
-                for graph in members:
-                    graph.problem = error.summary()
-                continue
-            work += [(graph, store.child(graph.name)) for graph in members]
-
-        def read(one: tuple[Graph, Store]) -> None:
-            graph, store = one
-            try:
-                graph.entries = read_index(store)
-                graph.latest = run_name(latest_run(store) or "")
-            except PartitionOpsError as error:
-                graph.problem = error.summary()
-
-        for _ in map_in_threads(read, work, workers=READERS):
-            pass
+        if not reading.done():
+            graph.pending = True
+            continue
+        figures = reading.result()
+        graph.entries, graph.latest, graph.problem = figures.entries, figures.latest, figures.problem
 
 
 def with_run(graph: Graph, name: str, use: Callable[[Store], Result]) -> Result:

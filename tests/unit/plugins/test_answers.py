@@ -1,21 +1,30 @@
-"""The answer of a person at the gate, as the page shows it."""
+"""What the page tells of DAG runs: the answer of a person at the gate, and graphs that were removed."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 from airflow.models.hitl import HITLDetail
-from graph_partitioning.page.dag_runs import RunKey, RunState, _add_task
+from graph_partitioning.page.dag_runs import FoundRun, RunKey, RunState, _add_task, _is_removed
 
 
 @pytest.mark.parametrize(
-    ("by", "shown"), [({"id": "1", "name": "bobby"}, "Approve by bobby"), (None, "Approve")]
+    ("by", "comment", "shown"),
+    [
+        ({"id": "1", "name": "bobby"}, "", "Approve by bobby"),
+        ({"id": "1", "name": "bobby"}, "only once", "Approve by bobby: only once"),
+        (None, "", "Approve"),
+    ],
 )
-def test_an_answer_names_its_person(by: dict[str, str] | None, shown: str) -> None:
+def test_an_answer_names_its_person_and_reason(by: dict[str, str] | None, comment: str, shown: str) -> None:
     question = HITLDetail(
-        chosen_options=["Approve"], responded_at=datetime.now(UTC), responded_by=by, subject="?"
+        chosen_options=["Approve"],
+        responded_at=datetime.now(UTC),
+        responded_by=by,
+        subject="?",
+        params_input={"comment": comment},
     )
     row = SimpleNamespace(
         dag_id="d",
@@ -23,6 +32,7 @@ def test_an_answer_names_its_person(by: dict[str, str] | None, shown: str) -> No
         task_id="gate",
         map_index=-1,
         operator="QualityGateOperator",
+        trigger_timeout=None,
         state="success",
         HITLDetail=question,
         XComModel=None,
@@ -30,3 +40,17 @@ def test_an_answer_names_its_person(by: dict[str, str] | None, shown: str) -> No
     run = RunState(RunKey("d", "r"), "running")
     _add_task(run, row)
     assert run.answer == shown and run.done == run.tasks == 1
+
+
+def test_a_run_that_ended_after_its_graph_was_removed_is_shown() -> None:
+    removal = datetime(2026, 5, 2, tzinfo=UTC)
+    root = ("s3://bucket/small", None)
+
+    def removed(state: str, ended: datetime | None, of: tuple[str, str | None] = root) -> bool:
+        run = RunState(RunKey("d", "r"), state, created=removal - timedelta(days=1), ended=ended)
+        return _is_removed(FoundRun(run, None, of), {root: removal})
+
+    assert removed("failed", removal - timedelta(hours=1))
+    assert not removed("success", removal + timedelta(hours=1))  # it waited, and made the graph again
+    assert not removed("queued", None)
+    assert not removed("success", removal - timedelta(hours=1), ("s3://bucket/other", None))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_partitioning.page.comparison import SHOWN, compare_runs, input_changes
+from graph_partitioning.page.comparison import SHOWN, compare_runs, differs, input_changes
 
 ENTRY = {
     **{"run": "a", "num_parts": 2, "num_nodes": 10, "num_edges": 20, "edge_cut": 0.5, "bytes": 100},
@@ -24,6 +24,9 @@ def test_only_options_that_differ_are_compared() -> None:
     assert ["edges cut", "50.00%", "25.00%", "-50.0%"] in by_title["Figures"]
     assert ["remote rows a batch, slowest trainer", "", "", ""] in by_title["Figures"]
     assert by_title["Training"] == []
+    different = [row[0] for row in by_title["Figures"] if differs(row)]
+    assert different == ["edges cut"]
+    assert [differs(row) for row in by_title["Partitions"]] == [False, False, True, True]
     assert by_title["Partitions"][3] == ["3", "", "5", "", "2", "", "10"]
     assert "Neither run continues the other" in moved
 

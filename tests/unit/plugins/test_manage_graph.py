@@ -116,3 +116,29 @@ def test_it_waits_while_a_run_works_on_the_graph(root: Store) -> None:
     with pytest.raises(AirflowRescheduleException):
         manage(root, action="delete", run_name="old")
     assert root.exists(f"runs/old/{layout.MANIFEST}")
+
+
+def test_a_graph_is_removed_whole(root: Store) -> None:
+    root.write_bytes("notes.txt", b"of somebody")
+    done = manage(root, action="remove", confirmation="small")
+    assert done == {"removed": [root.uri_of("runs/new"), root.uri_of("runs/old")]}
+    assert [entry.key for entry in root.list()] == ["notes.txt"]
+    assert manage(root, action="remove", confirmation="small") == {"removed": []}
+
+
+def test_a_graph_is_not_removed_without_its_name_or_while_a_run_has_its_lock(root: Store) -> None:
+    with pytest.raises(AirflowFailException, match=r"confirmation.*'smal'"):
+        manage(root, action="remove", confirmation="smal")
+    take_lock(root, {"airflow": "here", "dag_id": "partition_graph", "run_id": "running"})
+    with pytest.raises(AirflowFailException, match=r"in use.*run id running"):
+        manage(root, action="remove", confirmation="small")
+    assert latest_run(root) == root.uri_of("runs/new")
+
+
+def test_a_folder_that_is_no_graph_is_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "mine").write_text("x")
+    assert manage(open_store(str(tmp_path / "files")), action="remove", confirmation="files") == {
+        "removed": []
+    }
+    assert [path.name for path in tmp_path.rglob("*")] == ["files", "mine"]

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+from graph_partitioning.operators.base import explain_failures
 from graph_partitioning.operators.convert import GatherPartitionOperator, ScatterEdgesOperator
 from graph_partitioning.operators.gate import QualityGateOperator
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.validate import ValidateGraphOperator
+from graph_partitioning.options import in_form_words
 
+from partition_ops.errors import UsageError
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import Gate
@@ -71,3 +75,22 @@ def test_empty_text_means_the_default() -> None:
 def test_the_operator_of_validate_writes_data_docs_by_default() -> None:
     assert ValidateGraphOperator(task_id="v", **WHERE).config(ValidateConfig).data_docs
     assert not ValidateGraphOperator(task_id="v", data_docs=False, **WHERE).config(ValidateConfig).data_docs
+
+
+def test_messages_name_params_instead_of_options() -> None:
+    text = "continue with --on-defect self_loop_edges=drop|warn, --seed; --output X"
+    assert in_form_words(text) == (
+        "continue with 'On self-loop edges' (on_self_loop_edges)=drop|warn, 'Seed' (seed); --output X"
+    )
+
+
+def test_a_failed_task_names_the_param(caplog: pytest.LogCaptureFixture) -> None:
+    said: list[str] = []
+
+    class Log:
+        def error(self, form: str, text: str) -> None:
+            said.append(text)
+
+    with pytest.raises(AirflowFailException, match=r"'Seed' \(seed\)"), explain_failures(Log()):  # type: ignore[arg-type]
+        raise UsageError("--seed is odd", remedy="Choose --on-defect self_loop_edges=warn.")
+    assert "'On self-loop edges' (on_self_loop_edges)=warn" in said[-1]

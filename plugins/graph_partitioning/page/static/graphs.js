@@ -56,50 +56,67 @@ function sortBy(cell) {
 
 // ---- Refresh
 
-async function refresh() {
+// Shows the page as it is now: the part that changes by itself, or the whole page after an action.
+async function refresh(whole = false, address = location.href) {
   const live = get("live");
+  const busy = document.activeElement?.matches("input, select, button, summary, textarea");
   // what somebody types or chooses is not replaced
-  if (!live || document.hidden || get("ask").open) return;
-  if (live.contains(document.activeElement) && document.activeElement.matches("input, select, button")) return;
+  if (!whole && (!live || document.hidden || get("ask").open || (busy && live.contains(document.activeElement)))) return;
+  const waits = live?.querySelector("[data-pending]");
+  const url = new URL(address, location.href);
+  url.searchParams.set("wait", "1");
   try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    if (!answer.ok || answer.redirected) return;
+    const answer = await fetch(url, { headers: { Accept: "text/html" } });
+    if (!answer.ok || (answer.redirected && !whole)) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("live");
-    if (!fresh || fresh.innerHTML === shown) return;
-    shown = fresh.innerHTML;
-    const words = get("search")?.value;
-    const state = get("state")?.value;
-    const chosen = [...document.querySelectorAll("input[type=radio]:checked")].map((one) => [one.name, one.value]);
-    const scrolled = [...live.querySelectorAll(".wide")].map((one) => one.scrollLeft);
-    const focused = live.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    live.replaceWith(document.adoptNode(fresh));
-    if (words !== undefined && get("search")) get("search").value = words;
-    if (state !== undefined && get("state")) get("state").value = state;
-    for (const [name, run] of chosen)
-      for (const one of document.getElementsByName(name)) one.checked = one.value === run;
-    [...fresh.querySelectorAll(".wide")].forEach((one, number) => { one.scrollLeft = scrolled[number] ?? 0; });
-    [...fresh.querySelectorAll("a[href]")].find((one) => one.getAttribute("href") === focused)?.focus();
+    if (!fresh) return;
+    if (whole || (waits && !busy && !document.querySelector(".actions details[open]"))) {
+      if (whole) history.replaceState(null, "", address);
+      document.title = page.title;
+      shown = fresh.innerHTML;
+      const words = get("search")?.value;
+      document.body.replaceWith(document.adoptNode(page.body));
+      if (words && get("search")) get("search").value = words;
+    } else {
+      if (fresh.innerHTML === shown) return;
+      shown = fresh.innerHTML;
+      const words = get("search")?.value;
+      const state = get("state")?.value;
+      const chosen = [...document.querySelectorAll("input[type=radio]:checked")].map((one) => [one.name, one.value]);
+      const scrolled = [...live.querySelectorAll(".wide")].map((one) => one.scrollLeft);
+      const focused = live.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      live.replaceWith(document.adoptNode(fresh));
+      if (words !== undefined && get("search")) get("search").value = words;
+      if (state !== undefined && get("state")) get("state").value = state;
+      for (const [name, run] of chosen)
+        for (const one of document.getElementsByName(name)) one.checked = one.value === run;
+      [...fresh.querySelectorAll(".wide")].forEach((one, number) => { one.scrollLeft = scrolled[number] ?? 0; });
+      [...fresh.querySelectorAll("a[href]")].find((one) => one.getAttribute("href") === focused)?.focus();
+    }
     sort();
     search();
   } catch { /* the server restarts: the next attempt is in a few seconds */ }
 }
-document.addEventListener("DOMContentLoaded", () => { shown = get("live")?.innerHTML; });
+document.addEventListener("DOMContentLoaded", () => {
+  shown = get("live")?.innerHTML;
+  if (get("live")?.querySelector("[data-pending]")) refresh();
+});
 let ticks = 0;
 setInterval(() => {
   ticks += 1;
-  if (get("live")?.querySelector("progress") || ticks % IDLE === 0) refresh();
+  if (get("live")?.querySelector("progress, [data-pending]") || ticks % IDLE === 0) refresh();
 }, SECONDS * 1000);
 
 // ---- Actions: calls of Airflow's REST API as the user. Bodies are JSON, which no form of another site can send.
 
-async function call(method, path, body) {
+async function call(method, url, body) {
   const options = { method, credentials: "same-origin", headers: { Accept: "application/json" } };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
   }
-  const answer = await fetch(API + path, options);
+  const answer = await fetch(url, options);
   const found = await answer.json().catch(() => ({}));
   if (answer.ok) return found;
   const detail = typeof found.detail === "string" ? found.detail : JSON.stringify(found.detail ?? answer.statusText);
@@ -113,11 +130,21 @@ function say(text, bad = false) {
   said.hidden = false;
 }
 
-function ask(question, label) {
+// Asks for a confirmation, by the button or by typing a text, and returns whether it was given.
+function ask(question, label, typed = "", comment = false) {
   if (!question) return Promise.resolve(true);
   const dialog = get("ask");
   get("question").textContent = question;
   get("yes").textContent = label;
+  const input = dialog.querySelector("#typing input");
+  get("commenting").hidden = !comment;
+  dialog.querySelector("textarea").value = "";
+  get("typing").hidden = !typed;
+  dialog.querySelector("#typing b").textContent = typed;
+  input.value = "";
+  const check = () => { get("yes").disabled = typed !== "" && input.value !== typed; };
+  input.oninput = check;
+  check();
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
@@ -126,39 +153,56 @@ function ask(question, label) {
 }
 
 const runPath = (run) =>
-  `/dags/${encodeURIComponent(run.dag_id)}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
+  `${API}/dags/${encodeURIComponent(run.dag_id)}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
 
+// Waits for the end of a run of `manage_graph`, and returns what it has removed, or throws why it failed.
 async function follow(run, label) {
+  const xcom = (key) => call("GET", `${runPath(run)}/taskInstances/manage/xcomEntries/${key}`).then((found) => found.value);
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, 2000));
     const { state } = await call("GET", runPath(run));
-    if (state === "success") return say(`${label}: done.`);
-    if (state === "failed") {
-      const path = `${runPath(run)}/taskInstances/manage/xcomEntries/graph_failure`;
-      const why = await call("GET", path).then((found) => found.value, () => "its log has the reason.");
-      return say(`${label}: failed. ${why}`, true);
+    if (state === "failed") throw new Error(`failed. ${await xcom("graph_failure").catch(() => "Its log has the reason.")}`);
+    if (state === "success") {
+      const found = await xcom("return_value").catch(() => ({}));
+      return (typeof found === "string" ? JSON.parse(found) : found).removed;
     }
     say(`${label}: ${state} …`);
   }
 }
 
 async function act(button) {
-  const { method, path, body, ask: question, follow: followed, label } = JSON.parse(button.dataset.act);
+  const { method, path, body, ask: question, follow: followed, label, next, typed, param, list, comment } = JSON.parse(button.dataset.act);
   const form = button.closest("form");
   if (form && !form.reportValidity()) return;
   for (const one of form?.querySelectorAll("input") ?? []) body.conf[one.name] = Number(one.value);
-  if (!(await ask(question, label))) return;
+  let asked = question;
   button.disabled = true;
   try {
-    const found = await call(method, path, body);
-    if (followed) await follow(found, label);
-    else say(found.dag_run_id ? `The run ${found.dag_run_id} of ${found.dag_id} has been triggered.` : `${label}: done.`);
+    if (list) {
+      say(`${label}: looking for them …`);
+      const found = await call("GET", `${list}?${new URLSearchParams(new FormData(form))}`);
+      if (!found.runs.length) return say(`${label}: there are none; all ${found.kept} runs stay.`);
+      get("said").hidden = true;
+      asked = `${question} They have ${found.size}.\n${found.runs.map((run) => `• ${run}`).join("\n")}`;
+    }
+    if (!(await ask(asked, label, typed, comment))) return;
+    if (comment) body.params_input.comment = document.querySelector("#commenting textarea").value;
+    if (param) body.conf[param] = typed;
+    const found = await call(method, API + path, body);
+    let text = found.dag_run_id ? `The run ${found.dag_run_id} of ${found.dag_id} has been triggered.` : `${label}: done.`;
+    if (followed) {
+      const removed = (await follow(found, label)) ?? [];
+      const names = removed.map((uri) => uri.split("/").at(-1)).join(", ");
+      text = `${label}: done.${names ? ` Removed ${names}.` : list ? " Nothing was removed." : ""}`;
+    }
+    say(text);
+    await refresh(true, next);
+    say(text);
   } catch (error) {
     say(`${label}: ${error.message}`, true);
+  } finally {
+    button.disabled = false;
   }
-  button.disabled = false;
-  document.activeElement?.blur();
-  refresh();
 }
 
 // ---- The form with the options of the last run
@@ -168,31 +212,56 @@ function entered(one) {
   const text = one.value;
   if (text === "" && "nullable" in one.dataset) return null;
   if (one.dataset.kind === "json") return JSON.parse(text);
-  return ["integer", "number"].includes(one.dataset.kind) ? Number(text) : text;
+  return ["integer", "number"].includes(one.dataset.kind) && text !== "" ? Number(text) : text;
 }
 
 const isChanged = (one) => one.type === "checkbox" ? one.checked !== one.defaultChecked
   : one.tagName === "SELECT" ? ![...one.options].some((each) => each.defaultSelected && each.selected)
   : one.value !== one.defaultValue;
 
+const before = (one) => one.type === "checkbox" ? String(one.defaultChecked)
+  : one.tagName === "SELECT" ? [...one.options].find((each) => each.defaultSelected)?.text : one.defaultValue;
+
+// Shows errors beside their fields, opens their sections, and returns whether there are any.
+function showErrors(form, errors) {
+  for (const place of form.querySelectorAll("[role=alert]")) place.textContent = "";
+  const others = [];
+  let first = null;
+  for (const [name, text] of Object.entries(errors)) {
+    const one = form.elements.namedItem(name);
+    if (!name || !one) { others.push(text); continue; }
+    get(`error-${name}`).textContent = text;
+    one.closest("details").open = true;
+    first ??= one;
+  }
+  first?.focus();
+  if (first || others.length) say(`The run was not triggered. ${others.join(" ") || "See the marked fields."}`, true);
+  return Boolean(first || others.length);
+}
+
 async function trigger(form) {
   const conf = JSON.parse(form.dataset.conf);
   const changed = [...form.elements].filter((one) => one.name && isChanged(one));
+  const wrong = {};
+  for (const one of changed)
+    try {
+      if (one.validity.badInput) throw new Error(one.validationMessage);
+      conf[one.name] = entered(one);
+    } catch (error) {
+      wrong[one.name] = one.dataset.kind === "json" ? `This is not JSON: ${error.message}` : error.message;
+    }
   try {
-    for (const one of changed) conf[one.name] = entered(one);
-  } catch (error) {
-    return say(`This is not JSON: ${error.message}`, true);
-  }
-  const names = changed.map((one) => one.name).join(", ");
-  if (!(await ask(names ? `Trigger a run with other values of ${names}?` : "Trigger a run with the same options?", "Trigger"))) return;
-  try {
-    const found = await call("POST", form.dataset.path, { logical_date: null, conf });
+    if (showErrors(form, wrong) || showErrors(form, await call("POST", form.dataset.check, conf))) return;
+    const lines = changed.map((one) => `${one.labels[0].textContent}: ${before(one) || "empty"} → ${one.type === "checkbox" ? one.checked : one.value || "empty"}`);
+    const question = lines.length ? ["Trigger a run with other options than the last one?", ...lines].join("\n")
+      : "Trigger a run with the same options as the last one?";
+    if (!(await ask(question, "Trigger"))) return;
+    const found = await call("POST", API + form.dataset.path, { logical_date: null, conf });
+    await refresh(true);
     say(`The run ${found.dag_run_id} of ${found.dag_id} has been triggered.`);
   } catch (error) {
     say(`The run was not triggered: ${error.message}`, true);
   }
-  document.activeElement?.blur();
-  refresh();
 }
 
 // ---- Links out of the frame in which Airflow shows the page: the frame may not navigate the window around it

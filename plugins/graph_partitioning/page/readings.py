@@ -1,0 +1,138 @@
+"""What storage knows of graphs, read in the background, so that a page need not wait for it.
+
+A request waits for a reading for a limited time, and shows what it has. Requests for the same graph share one
+reading.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from graph_partitioning.hooks.storage import GraphStorageHook
+from partition_ops.artifacts.latest import latest_run
+from partition_ops.errors import PartitionOpsError, TransientStorageError
+from partition_ops.stages.publish.run_index import read_index, run_name
+from partition_ops.storage import Store, open_store
+from partition_ops.system.parallel import map_in_threads
+
+FIRST_SECONDS = 0.5  # for which the first answer waits for storage; the page asks again at once
+MOST_SECONDS = 2.0  # for which the second one does
+READERS = 100  # graphs read at a time
+IMPATIENT: dict[str, Any] = {  # nobody waits longer for a page
+    "connect_timeout": 3.0,
+    "read_timeout": 10.0,
+    "max_attempts": 1,
+    "max_concurrency": READERS // 4,  # as many connections are kept
+}
+Entry = dict[str, Any]
+Place = tuple[str | None, str]
+"""An Airflow connection, and the root of a graph."""
+Result = TypeVar("Result")
+
+
+class NotYet(TransientStorageError):
+    """The storage has not answered yet."""
+
+
+@dataclass
+class Figures:
+    """What storage knows of a graph.
+
+    Attributes:
+        entries: Figures of its published runs, oldest first, as in ``index.json``.
+        latest: Name of the folder of the run that ``latest.json`` names; "" if there is none.
+        problem: Why these could not be read.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    latest: str = ""
+    problem: str = ""
+
+
+_readings: dict[Place, Future[Figures]] = {}
+_lock = threading.Lock()
+
+
+def read_figures(places: Collection[Place]) -> dict[Place, Future[Figures]]:
+    """Return the readings of graphs, which go on in the background; those that still run are shared."""
+    new: dict[Place, dict[str, Future[Figures]]] = defaultdict(dict)
+    with _lock:
+        for place in places:
+            if place not in _readings:
+                _readings[place] = Future()
+                folder, _, name = place[1].rpartition("/")
+                new[place[0], folder][name] = _readings[place]
+        found = {place: _readings[place] for place in places}
+    for where, graphs in new.items():  # graphs in the same folder share a client
+        threading.Thread(target=_read, args=(where, graphs), daemon=True).start()
+    return found
+
+
+def within(until: float, work: Callable[[], Result]) -> Result:
+    """Return the result of a function that reads storage.
+
+    Args:
+        until: When to stop waiting, by ``time.monotonic``.
+        work: The function, which goes on after that.
+
+    Raises:
+        NotYet: It has no result yet.
+    """
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return future.result(max(0.0, until - time.monotonic()))
+    except TimeoutError:
+        if future.done():  # an error of the function
+            raise
+        raise NotYet("The storage has not answered yet") from None
+
+
+def _read(where: Place, graphs: Mapping[str, Future[Figures]]) -> None:
+    """Read some graphs in a folder, by name."""
+    conn_id, folder = where
+
+    def end(name: str, figures: Figures) -> None:
+        place = conn_id, f"{folder}/{name}"
+        with _lock:
+            if _readings.get(place) is graphs[name]:
+                del _readings[place]
+        graphs[name].set_result(figures)
+
+    problem = "An unexpected error: the log of Airflow's API server has it."
+    try:
+        settings = replace(GraphStorageHook(conn_id).settings, **IMPATIENT) if "://" in folder else None
+        with open_store(folder, settings) as store:
+            work = map_in_threads(
+                lambda name: end(name, _figures(store.child(name))), graphs, workers=READERS
+            )
+            deque(work, maxlen=0)
+    except PartitionOpsError as error:
+        problem = error.summary()
+    finally:
+        for name, reading in graphs.items():
+            if not reading.done():
+                end(name, Figures(problem=problem))
+
+
+def _figures(root: Store) -> Figures:
+    found = Figures()
+    try:
+        found.entries = read_index(root)
+        found.latest = run_name(latest_run(root) or "")
+    except PartitionOpsError as error:
+        found.problem = error.summary()
+    return found

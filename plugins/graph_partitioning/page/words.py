@@ -1,0 +1,114 @@
+"""Figures, times and states as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from graph_partitioning.page.graphs import Graph, Row
+
+KINDS = {
+    "published": "good",
+    "failed": "bad",
+    "damaged": "bad",
+    "waits for approval": "wait",
+    "waits for another run": "lock",
+    "exceeded": "bad",
+    "kept": "good",
+    "running": "now",
+    "queued": "queued",
+    "succeeded": "good",
+    "published before": "good",
+}
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def moment(published: str) -> str:
+    """Return a time in ISO format as text."""
+    return f"{datetime.fromisoformat(published):%Y-%m-%d %H:%M} UTC"
+
+
+def when(time: datetime | None) -> str:
+    """Return a time as text; ``""`` for None."""
+    return "" if time is None else f"{time:%Y-%m-%d %H:%M} UTC"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time as text, such as ``1 h 05 min``; ``""`` for None."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min"
+
+
+NEXT = {
+    "waits for approval": "A run does not pass the quality gate: review it, then approve or reject it.",
+    "waits for another run": "A run begins as soon as the other one has ended.",
+    "running": "A run works on the graph.",
+    "queued": "A run begins as soon as Airflow has room for it.",
+    "failed": "Read why the newest run failed, correct the input or the options, and run it again.",
+    "damaged": "Files are missing or damaged: publish another run again, or run it again.",
+    "published": "Train with the lines below. If the graph has changed, re-partition it.",
+    "not published": "Trigger a run.",
+}
+
+
+def next_step(graph: Graph) -> str:
+    """Return what there is to do with a graph, as a sentence or two."""
+    more = " Trainers get the run that was published before." if graph.failed and graph.newest else ""
+    return NEXT[graph.state] + more
+
+
+def kind_of(state: str) -> str:
+    """Return the colour of a state: ``good``, ``bad``, ``wait``, ``now`` or ``none``."""
+    return KINDS.get(state, "none")
+
+
+def row_state(row: Row, graph: Graph) -> str:
+    """Return the state of a run in words: of its publication, or else of the DAG run."""
+    if row.run is not None and row.run.active:
+        return row.run.label
+    if row.entry is not None:
+        if not row.good:
+            return "damaged"
+        return "published" if row.name == graph.latest else "published before"
+    if not graph.pending and (row.run is None or row.run.state == "success"):
+        return "removed"
+    if row.run is None:
+        return "unknown"
+    return row.run.label
+
+
+def percent(share: float) -> str:
+    """Return a share as text."""
+    return f"{share:.1%}"
+
+
+def column(entries: Sequence[Mapping[str, Any]], name: str) -> list[float | None]:
+    """Return a figure of every run; None if a run has none, as those of earlier versions."""
+    return [entry.get(name) for entry in entries]
+
+
+def engine(entry: Mapping[str, Any]) -> str:
+    """Return the engine of a run; for ``auto`` with the one that it chose, or that it continued a run."""
+    continued = entry["mode"] if (entry["engine"], entry["mode"]) == ("auto", "incremental") else ""
+    used = entry.get("chosen") or continued
+    return f"{entry['engine']} ({used})" if used else entry["engine"]
+
+
+def pairs(figures: Mapping[str, Any], form: str) -> list[list[str]]:
+    """Return rows of names and figures for a table."""
+    return [[name, form.format(value)] for name, value in figures.items()]
+
+
+def readable_size(size: float) -> str:
+    """Return bytes in the unit that leaves one to four digits before the point."""
+    for unit in UNITS:
+        if size < 1024 or unit == UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
