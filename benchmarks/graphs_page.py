@@ -230,7 +230,7 @@ def measure(graphs: int, runs: int, rounds: int, delay: float = 0.0) -> dict[str
             began, used = time.perf_counter(), _processor_seconds(server)
             answer = requests.get(url, headers=headers, timeout=SECONDS)
             first.append(round(time.perf_counter() - began, 3))
-            if "data-pending" in answer.text:  # the script of the page asks again at once
+            while "data-pending" in answer.text:  # the script of the page asks again at once
                 answer = requests.get(f"{url}?wait=1", headers=headers, timeout=SECONDS)
             seconds.append(round(time.perf_counter() - began, 3))
             processor.append(round(_processor_seconds(server) - used, 3))

@@ -6,6 +6,7 @@ The tests run in this order; each begins with what the one before it has left.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from graph_partitioning.runs import run_folder
 
 from benchmarks.graphs_page import name, write_dag_runs, write_indexes
+from benchmarks.slow_server import slow_server
 from local_stack.airflow import BUCKET, DATABASE
 from partition_ops.artifacts.latest import latest_run
 from partition_ops.storage import Store, open_store
@@ -62,11 +64,13 @@ def newest_run(site: Site, dag_id: str) -> dict[str, Any]:
     return found
 
 
-def confirm(browser: Browser, label: str, answer: str = "") -> None:
-    """Press a button, and confirm in the dialog."""
+def confirm(browser: Browser, label: str, answer: str = "") -> str:
+    """Press a button, and confirm in the dialog; return what it asked."""
     browser.click("button", label)
     wait_until(lambda: browser.evaluate("document.getElementById('ask').open"))
+    question = str(browser.evaluate("document.getElementById('question').textContent"))
     browser.click("#ask button", answer or label)
+    return question
 
 
 def said(browser: Browser, text: str) -> str:
@@ -126,19 +130,36 @@ def test_the_form_begins_with_the_options_of_the_last_run(
     admin.wait_for_text("The newest run failed in gate")
 
 
-def test_repartition_and_approve(site: Site, admin: Browser, first: Run, root: Store) -> None:
+def test_repartition_and_approve(site: Site, admin: Browser, first: Run, root: Store, save: Save) -> None:
     site.upload(grown(library(papers=120)), INPUT)
     admin.open(site.url(graph_path(site, first)))
     admin.wait_for_text("Re-partition from the published run")
-    confirm(admin, "Re-partition from the published run")
+    question = confirm(admin, "Re-partition from the published run")
     said(admin, "has been triggered")
     started = newest_run(site, DAG_ID)
     assert started["conf"]["previous"] == "latest"
+    for part in (
+        first.root.rpartition("/")[2],
+        "Previous run: empty → latest",
+        "Wait for approval: false → true",
+    ):
+        assert part in question
     run = Run(started["dag_run_id"], OUTPUT)
     site.wait_for_question(run, "gate")
-    admin.wait_for_text("waits for approval", "Approve")
-    confirm(admin, "Approve")
+    admin.wait_for_text("waits for approval", "Approve", "Review")
+    admin.evaluate("[...document.querySelectorAll('a')].find(one => one.innerText === 'Review').click()")
+    shown = ("edge cut", "exceeded", "Without an answer, the run fails at", "Options that differ")
+    text = admin.wait_for_text(*shown)
+    assert "old nodes of 'paper'" in text and "A is the published run" in text
+    save(admin, "review")
+    (quality,) = admin.evaluate("[...document.querySelectorAll('#review nav a')].map(one => one.href)")
+    assert site.session(cookie=True).get(quality, timeout=60).status_code == 200
+    admin.click("button", "Approve")
+    wait_until(lambda: admin.evaluate("document.getElementById('ask').open"))
+    admin.type_into("#commenting textarea", "the limit is for larger graphs")
+    admin.click("#ask button", "Approve")
     site.wait(run, "success")
+    admin.wait_for_text("by admin: the limit is for larger graphs", "beyond their limits")
     migration = root.read_json(f"runs/{run_folder(started['dag_run_id'])}/assignment/migration.json")
     assert migration["previous"]["run"] == first.root
     assert latest_run(root) == root.uri_of(f"runs/{run_folder(started['dag_run_id'])}")
@@ -171,12 +192,15 @@ def test_an_older_run_is_published_again_and_the_other_one_deleted(
     said(admin, "Publish this run again: done")
     assert latest_run(root) == first.root
     admin.wait_for_text("latest.json names it")
+    assert admin.evaluate("document.querySelector('section.actions')") is None
     events = site.call("GET", "assets/events?limit=1&order_by=-timestamp")["asset_events"]
     assert events[0]["extra"]["run"] == first.root
 
     admin.open(site.url(f"{path}/runs/{newer}"))
     confirm(admin, "Delete this run")
-    said(admin, "Delete this run: done")
+    said(admin, f"Delete this run: done. Removed {newer}.")
+    admin.wait_for_text("Train on the published run", "removed")
+    assert admin.evaluate("location.pathname") == path
     assert not [*root.list(f"runs/{newer}/")]
 
 
@@ -186,9 +210,65 @@ def test_older_runs_are_removed(site: Site, admin: Browser, first: Run, root: St
     admin.wait_for_text("Remove older runs")
     admin.evaluate("document.querySelector('[name=keep]').value = 1")
     admin.evaluate("document.querySelector('[name=grace_days]').value = 0")
-    confirm(admin, "Remove older runs")
-    said(admin, "Remove older runs: done")
+    (older,) = {entry.key.split("/")[1] for entry in root.list("runs/")} - {run_folder(first.run_id)}
+    assert older in confirm(admin, "Remove older runs")
+    said(admin, f"Remove older runs: done. Removed {older}.")
     assert {entry.key.split("/")[1] for entry in root.list("runs/")} == {run_folder(first.run_id)}
+
+    admin.open(site.url(graph_path(site, first)))
+    admin.wait_for_text("Remove older runs")
+    admin.click("button", "Remove older runs")
+    said(admin, "there are none")
+
+
+def test_errors_of_the_form_stand_beside_their_fields(site: Site, admin: Browser, first: Run) -> None:
+    admin.open(site.url(graph_path(site, first)))
+    admin.wait_for_text("Run again with other options")
+    before = newest_run(site, DAG_ID)["dag_run_id"]
+    admin.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    error = "document.getElementById('error-{}').textContent".format
+    for param, value, text in (
+        ("num_parts", "0", "at least 1"),
+        ("num_parts", "2.5", "whole number"),
+        ("input_uri", "graphs", "does not have the form"),
+        ("output_uri", "", "A value is needed"),
+        ("target_shares", "0.5,0.6", "0.6"),
+    ):
+        admin.evaluate(f"document.getElementById('param-{param}').type = 'text'")
+        admin.evaluate(f"document.getElementById('param-{param}').value = {json.dumps(value)}")
+        admin.click("button", "Trigger the run")
+        wait_until(lambda: text in str(admin.evaluate(error(param))))  # noqa: B023 - it is called at once
+        assert admin.evaluate("document.activeElement.id") == f"param-{param}"
+        script = "(one => { one.value = one.defaultValue })(document.getElementById('param-%s'))"
+        admin.evaluate(script % param)
+    assert newest_run(site, DAG_ID)["dag_run_id"] == before
+
+
+def test_unknown_params_are_refused(site: Site, admin: Browser) -> None:
+    run = site.trigger(num_part=3, input_uri=INPUT, output_uri=OUTPUT)
+    site.wait(run, "failed")
+    admin.open(site.url(HOME))
+    admin.wait_for_text("'num_part', did you mean 'num_parts'?")
+
+
+def test_storage_that_does_not_answer_is_not_waited_for(site: Site, admin: Browser, first: Run) -> None:
+    path = graph_path(site, first)
+    with slow_server(site.s3.port, 40.0) as port:
+        site.change_connection(CONNECTION, f"http://127.0.0.1:{port}")
+        try:
+            for page, limit in (("", 2.0), ("?wait=1", 4.0)):
+                begin = time.monotonic()
+                answer = site.session(cookie=True).get(site.url(path + page), timeout=60)
+                assert time.monotonic() - begin < limit
+                assert "has not answered yet. Missing: the figures" in answer.text
+                assert ">succeeded<" in answer.text and ">removed<" not in answer.text
+            admin.open(site.url(HOME))
+            admin.wait_for_text(
+                "The storage has not answered yet. Missing: the figures of", "figures missing"
+            )
+        finally:
+            site.change_connection(CONNECTION, site.s3.endpoint_url)
+    admin.wait_for_text("small", "auto (")  # the page asks again by itself
 
 
 def test_a_refused_action_says_why(site: Site, admin: Browser, first: Run, root: Store) -> None:
@@ -245,8 +325,8 @@ def test_airflows_tabs_lead_to_the_graph_and_to_the_run(site: Site, admin: Brows
 
 
 def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) -> None:
-    write_indexes(HUNDRED, site.s3.settings(), 100, 3)
-    write_dag_runs(site.folders.airflow / DATABASE, HUNDRED, 100, 3, CONNECTION)
+    write_indexes(HUNDRED, site.s3.settings(), 100, 10)
+    write_dag_runs(site.folders.airflow / DATABASE, HUNDRED, 100, 10, CONNECTION)
     with open_store(HUNDRED, site.s3.settings()) as store:
         store.write_bytes(f"{name(7)}/index.json", b"{")
         store.write_bytes(f"{name(7)}/runs/broken/manifest.json", b"<script>alert(1)</script>")
@@ -256,10 +336,11 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
     admin.wait_for_text("101 graphs", name(0), name(99))
     rows = "[...document.querySelectorAll('#graphs tbody tr')]"
     assert admin.evaluate(f"{rows}.length") == 101
+    with_figures = f"{rows}.filter(row => row.innerText.includes('%')).length"
+    wait_until(lambda: admin.evaluate(with_figures) == 100)
     of = f"{rows}.find(row => row.querySelector('a').innerText === '{{}}')".format
     assert "latest.json" in admin.evaluate(f"{of(name(8))}.querySelector('div.bad').innerText")
     assert admin.evaluate(f"{rows}.filter(row => row.querySelector('div.bad')).length") == 2
-    assert admin.evaluate(f"{rows}.filter(row => row.innerText.includes('%')).length") == 100
     save(admin, "graphs_page")
 
     admin.type_into("#search", name(42))
@@ -278,6 +359,29 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
     admin.wait_for_text("Train on this run", "unknown: ")  # its manifest is not there
 
 
+def test_a_hundred_graphs_on_slow_storage(site: Site, admin: Browser) -> None:
+    """The page comes at once, and the figures of all graphs within the two seconds that it waits for them."""
+    session = site.session(cookie=True)
+    with slow_server(site.s3.port, 0.2) as port:
+        site.change_connection(CONNECTION, f"http://127.0.0.1:{port}")
+        try:
+            seconds = []
+            for page in ("", "?wait=1") * 4:
+                begin = time.monotonic()
+                text = session.get(site.url(HOME + page), timeout=60).text
+                seconds.append(time.monotonic() - begin)
+                assert name(0) in text and name(99) in text
+            assert min(seconds[::2]) < 1.0
+            assert min(seconds[1::2]) < 2.0
+            admin.open(site.url(HOME))
+            rows = "[...document.querySelectorAll('#graphs tbody tr')]"
+            wait_until(
+                lambda: admin.evaluate(f"{rows}.filter(row => row.innerText.includes('%')).length") == 100
+            )
+        finally:
+            site.change_connection(CONNECTION, site.s3.endpoint_url)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_pages_fit_a_telephone_in_light_and_dark(
     site: Site, admin: Browser, first: Run, dark: bool, save: Save
@@ -289,7 +393,38 @@ def test_pages_fit_a_telephone_in_light_and_dark(
             admin.open(site.url(page))
             admin.wait_for_text("small")
             wait_until(lambda: admin.evaluate(TINY))
-        text_colour = admin.evaluate("getComputedStyle(document.body).color")
-        assert text_colour == ("rgb(255, 255, 255)" if dark else "rgb(0, 0, 0)")
+        background = admin.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") != dark
     finally:
         admin.show_as(width=1300)
+
+
+def test_a_graph_is_removed_whole(site: Site, admin: Browser, first: Run, root: Store) -> None:
+    path = graph_path(site, first)
+    site.call("PATCH", f"dags/{DAG_ID}", json={"is_paused": True})
+    waits = site.trigger(input_uri=INPUT, output_uri=OUTPUT)
+    admin.open(site.url(path))
+    admin.wait_for_text("queued", "Remove the graph")
+    admin.click("button", "Remove the graph")
+    wait_until(lambda: admin.evaluate("document.getElementById('ask').open"))
+    assert waits.run_id in admin.evaluate("document.getElementById('question').textContent")
+    admin.type_into("#typing input", "smal")
+    assert admin.evaluate("document.getElementById('yes').disabled")
+    admin.evaluate("document.getElementById('ask').close('no')")
+    site.call("PATCH", waits.path, json={"state": "failed"})
+    site.call("PATCH", f"dags/{DAG_ID}", json={"is_paused": False})
+
+    admin.open(site.url(path))
+    admin.wait_for_text("Remove the graph")
+    admin.click("button", "Remove the graph")
+    wait_until(lambda: admin.evaluate("document.getElementById('ask').open"))
+    admin.type_into("#typing input", "small")
+    admin.click("#ask button", "Remove the graph")
+    said(admin, f"Remove the graph: done. Removed {run_folder(first.run_id)}")
+    wait_until(lambda: admin.evaluate("location.pathname") == HOME)
+    assert not [*root.list("runs/")] and not root.exists("latest.json")
+    wait_until(lambda: f"{OUTPUT}\n" not in admin.evaluate("document.body.innerText"))
+    again = site.trigger(num_parts=4, input_uri=INPUT, output_uri=OUTPUT)
+    site.wait(again, "success")
+    admin.open(site.url(graph_path(site, again)))
+    assert run_folder(first.run_id) not in admin.wait_for_text("Train on the published run")
