@@ -44,7 +44,7 @@ from graph_partitioning.page.lookup import (
     read_listings,
     tasks_of_run,
 )
-from graph_partitioning.page.readings import FIRST_SECONDS, MOST_SECONDS, NotYet, within
+from graph_partitioning.page.readings import FIRST_SECONDS, MOST_SECONDS, NotYet, Patience, within
 from graph_partitioning.page.review import limits_of, read_review
 from graph_partitioning.page.words import (
     column,
@@ -82,12 +82,13 @@ PAGE_POLICY = (
 readable = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 
 
-def _until(wait: bool = False) -> float:
-    """Return when a page stops waiting for storage: soon, or later if ``wait=1`` asks for it."""
-    return time.monotonic() + (MOST_SECONDS if wait else FIRST_SECONDS)
+def _patience(wait: int = 0) -> Patience:
+    """Return how long a page waits for storage: shortly, with ``wait=1`` longer, when it asks again for what
+    was missing, and with ``wait=2`` longer, for the newest state."""
+    return Patience(time.monotonic() + (MOST_SECONDS if wait else FIRST_SECONDS), wait == 1)
 
 
-Until = Annotated[float, Depends(_until)]
+Waiting = Annotated[Patience, Depends(_patience)]
 COLUMNS = (
     ("Graph", False),
     ("State", False),
@@ -123,7 +124,7 @@ def make_app() -> FastAPI:
 
 
 def show_graphs(
-    session: SessionDep, user: GetUserDep, until: Until, dag_id: str = "", run_id: str = ""
+    session: SessionDep, user: GetUserDep, patience: Waiting, dag_id: str = "", run_id: str = ""
 ) -> Response:
     """Show the graphs of the DAGs that the user may read, or of one of them; a DAG run leads to its graph."""
     graphs = _visible(session, user)
@@ -138,14 +139,14 @@ def show_graphs(
         if len(graphs) == 1:
             return RedirectResponse(graph_url(graphs[0]))
     add_states(session, graphs)
-    add_figures(graphs, until)
+    add_figures(graphs, patience)
     answerable = may_answer(user, {run.key.dag_id for graph in graphs for run in graph.active if run.waiting})
     return _page("graphs.html", graphs=graphs, columns=COLUMNS, answerable=answerable)
 
 
-def show_graph(key: str, session: SessionDep, user: GetUserDep, until: Until) -> Response:
+def show_graph(key: str, session: SessionDep, user: GetUserDep, patience: Waiting) -> Response:
     """Show the runs of a graph."""
-    graph = _graph(key, session, user, until)
+    graph = _graph(key, session, user, patience)
     rows = graph.rows
     add_tasks(session, [row.run for row in rows[:MOST_RUNS] if row.run])
     actions = actions_for(session, user, graph)
@@ -153,9 +154,9 @@ def show_graph(key: str, session: SessionDep, user: GetUserDep, until: Until) ->
     return _page("graph.html", graph=graph, rows=rows, charts=_charts(graph, gate), actions=actions)
 
 
-def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, until: Until) -> Response:
+def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, patience: Waiting) -> Response:
     """Show one run of a graph, published or not."""
-    graph = _graph(key, session, user, until)
+    graph = _graph(key, session, user, patience)
     row = next((one for one in graph.rows if one.name == name), None)
     if row is None:
         raise HTTPException(404, "This graph has no such run; it may have been deleted.")
@@ -164,13 +165,13 @@ def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, until: 
     changes, review, problem = None, None, ""
     unread = ["the figures of this run"] if graph.pending else []
     try:
-        changes = _changes_since_before(graph, entry, until) if entry and good else None
+        changes = _changes_since_before(graph, entry, patience) if entry and good else None
     except NotYet:
         unread.append("the input files that changed")
     if row.run and row.run.waiting:
         conf = run_params(session, row.run.key)
         try:
-            review = within(until, lambda: read_review(graph, name, conf))
+            review = within(patience.until, lambda: read_review(graph, name, conf))
         except NotYet:
             unread.append("the review")
         except PartitionOpsError as error:
@@ -192,14 +193,16 @@ def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, until: 
     )
 
 
-def _changes_since_before(graph: Graph, entry: Mapping[str, Any], until: float) -> Table | None:
+def _changes_since_before(graph: Graph, entry: Mapping[str, Any], patience: Patience) -> Table | None:
     """Return the table of the input files that changed since the run before, or why it is not known."""
     earlier = graph.good[: graph.good.index(dict(entry))]
     if not earlier:
         return None
     try:
         runs = earlier[-1], entry
-        before, after = within(until, lambda: [with_run(graph, one["run"], read_manifest) for one in runs])
+        before, after = within(
+            patience.until, lambda: [with_run(graph, one["run"], read_manifest) for one in runs]
+        )
     except NotYet:
         raise
     except PartitionOpsError as error:
@@ -209,7 +212,7 @@ def _changes_since_before(graph: Graph, entry: Mapping[str, Any], until: float) 
 
 def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = "", b: str = "") -> Response:
     """Show two runs of a graph side by side."""
-    graph = _graph(key, session, user, _until(wait=True))
+    graph = _graph(key, session, user, _patience(wait=2))
     if graph.pending:
         raise TransientStorageError(
             f"The storage of {graph.root} has not answered", remedy="Reload the page."
@@ -228,7 +231,7 @@ def list_older(
     key: str, session: SessionDep, user: GetUserDep, keep: int, grace_days: float
 ) -> dict[str, Any]:
     """Return which runs of a graph `manage_graph` would remove now, in words."""
-    graph = _graph(key, session, user, _until(wait=True))
+    graph = _graph(key, session, user, _patience(wait=2))
     config = RetentionConfig(keep=keep, grace=timedelta(days=grace_days), dry_run=True)
     with GraphStorageHook(graph.storage_conn_id).open(graph.root) as root:
         found = retain_runs(config, root)
@@ -255,10 +258,10 @@ def _visible(session: SessionDep, user: GetUserDep) -> list[Graph]:
     return visible_graphs(session, get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
 
 
-def _graph(key: str, session: SessionDep, user: GetUserDep, until: float) -> Graph:
+def _graph(key: str, session: SessionDep, user: GetUserDep, patience: Patience) -> Graph:
     for graph in _visible(session, user):
         if graph.key == key:
-            add_figures([graph], until)
+            add_figures([graph], patience)
             return graph
     raise HTTPException(404, "There is no such graph, or you may not read a DAG that has run over it.")
 

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.page.dag_runs import RunKey, RunState, add_tasks, find_runs
 from graph_partitioning.page.lookup import TaskKey
-from graph_partitioning.page.readings import Entry, Place, read_figures
+from graph_partitioning.page.readings import Entry, Patience, Place, read_figures
 from graph_partitioning.runs import run_folder
 from partition_ops.storage import Store
 
@@ -182,17 +182,17 @@ def add_states(session: Session, graphs: Collection[Graph]) -> None:
     add_tasks(session, (run for graph in graphs for run in [*graph.active, graph.failed] if run))
 
 
-def add_figures(graphs: Collection[Graph], until: float) -> None:
+def add_figures(graphs: Collection[Graph], patience: Patience) -> None:
     """Add the figures of the published runs; a graph that cannot be read says why.
 
     Graphs whose storage has not answered are `Graph.pending`.
 
     Args:
         graphs: The graphs.
-        until: When to stop waiting, by ``time.monotonic``.
+        patience: How long to wait.
     """
-    readings = read_figures([graph.place for graph in graphs if not graph.unnamed])
-    wait(readings.values(), max(0.0, until - time.monotonic()))
+    readings = read_figures([graph.place for graph in graphs if not graph.unnamed], reuse=patience.reuse)
+    wait(readings.values(), max(0.0, patience.until - time.monotonic()))
     for graph in graphs:
         reading = readings.get(graph.place)
         if reading is None:

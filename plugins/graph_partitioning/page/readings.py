@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from partition_ops.artifacts.latest import latest_run
@@ -23,6 +23,7 @@ from partition_ops.system.parallel import map_in_threads
 
 FIRST_SECONDS = 0.5  # for which the first answer waits for storage; the page asks again at once
 MOST_SECONDS = 2.0  # for which the second one does
+REUSE_SECONDS = 3.0  # after its end, in which a page that asks again takes a reading
 READERS = 100  # graphs read at a time
 IMPATIENT: dict[str, Any] = {  # nobody waits longer for a page
     "connect_timeout": 3.0,
@@ -55,20 +56,45 @@ class Figures:
     problem: str = ""
 
 
+class Patience(NamedTuple):
+    """How long a request waits for storage.
+
+    Attributes:
+        until: When it stops waiting, by ``time.monotonic``.
+        reuse: Whether it takes a reading that has just ended, because it repeats a request that did not wait.
+    """
+
+    until: float
+    reuse: bool
+
+
 _readings: dict[Place, Future[Figures]] = {}
+_ended: dict[Place, tuple[float, Future[Figures]]] = {}  # those that may be reused, with their ends
 _lock = threading.Lock()
 
 
-def read_figures(places: Collection[Place]) -> dict[Place, Future[Figures]]:
-    """Return the readings of graphs, which go on in the background; those that still run are shared."""
+def read_figures(places: Collection[Place], *, reuse: bool = False) -> dict[Place, Future[Figures]]:
+    """Return the readings of graphs, which go on in the background; those that still run are shared.
+
+    Args:
+        places: The graphs.
+        reuse: Also return readings that ended at most `REUSE_SECONDS` ago.
+    """
     new: dict[Place, dict[str, Future[Figures]]] = defaultdict(dict)
+    found: dict[Place, Future[Figures]] = {}
     with _lock:
+        oldest = time.monotonic() - REUSE_SECONDS
+        for place in [place for place, (end, _) in _ended.items() if end < oldest]:
+            del _ended[place]
         for place in places:
+            if reuse and place in _ended:
+                found[place] = _ended[place][1]
+                continue
             if place not in _readings:
                 _readings[place] = Future()
                 folder, _, name = place[1].rpartition("/")
                 new[place[0], folder][name] = _readings[place]
-        found = {place: _readings[place] for place in places}
+            found[place] = _readings[place]
     for where, graphs in new.items():  # graphs in the same folder share a client
         threading.Thread(target=_read, args=(where, graphs), daemon=True).start()
     return found
@@ -110,6 +136,7 @@ def _read(where: Place, graphs: Mapping[str, Future[Figures]]) -> None:
         with _lock:
             if _readings.get(place) is graphs[name]:
                 del _readings[place]
+            _ended[place] = time.monotonic(), graphs[name]
         graphs[name].set_result(figures)
 
     problem = "An unexpected error: the log of Airflow's API server has it."

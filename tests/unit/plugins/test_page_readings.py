@@ -43,8 +43,12 @@ def test_requests_share_a_reading_until_it_ends(tmp_path: Path, monkeypatch: pyt
     assert first is second and not first.done()
     go.set()
     assert first.result(60).entries == [{"run": "one"}]
+    assert read_figures([place], reuse=True)[place] is first
     assert read_figures([place])[place].result(60).entries
     assert len(calls) == 2
+    monkeypatch.setattr(readings, "REUSE_SECONDS", -1.0)
+    assert read_figures([place], reuse=True)[place].result(60).entries
+    assert len(calls) == 3
 
 
 def test_graphs_that_cannot_be_read_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

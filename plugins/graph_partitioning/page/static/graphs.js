@@ -64,7 +64,7 @@ async function refresh(whole = false, address = location.href) {
   if (!whole && (!live || document.hidden || get("ask").open || (busy && live.contains(document.activeElement)))) return;
   const waits = live?.querySelector("[data-pending]");
   const url = new URL(address, location.href);
-  url.searchParams.set("wait", "1");
+  url.searchParams.set("wait", waits && !whole ? "1" : "2"); // what was missing, or the newest state
   try {
     const answer = await fetch(url, { headers: { Accept: "text/html" } });
     if (!answer.ok || (answer.redirected && !whole)) return;
