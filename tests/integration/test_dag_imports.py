@@ -18,7 +18,8 @@ HEAVY = {"torch", "dgl", "pandas", "numpy", "pyarrow", "boto3", "matplotlib", "n
 DECLARATIONS = re.compile(
     r"partition_ops(\.errors|\.(artifacts|formats|jobs|options)(\.(layout|stage|format|options))?|\.(options|formats)\.\w+|\.system(\.plugins|\.extras)?"
     r"|\.traffic(\.options)?"
-    r"|\.stages(\.\w+(\.options|\.engines?(\.\w+)?|\.multilevel(\.tuning)?|\.checks?(\.\w+)?)?)?)?"
+    r"|\.stages(\.\w+(\.options|\.engines?(\.\w+)?|\.multilevel(\.tuning)?"
+    r"|\.mpi(\.options)?|\.checks?(\.\w+)?)?)?)?"
 )
 
 
