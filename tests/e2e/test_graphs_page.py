@@ -20,7 +20,7 @@ HOME = "/graph-partitioning/"
 
 
 def read(site: Site, path: str = HOME, user: str = USER) -> requests.Response:
-    return site.session(user, cookie=True).get(site.url(path), params={"wait": "1"}, timeout=60)
+    return site.session(user, cookie=True).get(site.url(path), params={"wait": "2"}, timeout=60)
 
 
 def graph_path(site: Site, run: Run) -> str:

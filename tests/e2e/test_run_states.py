@@ -43,7 +43,7 @@ def root(site: Site) -> Store:
 
 def row(site: Site, root: str) -> str:
     """The row of a graph, or of an input without a name, on the page of all graphs."""
-    text = unescape(site.session(cookie=True).get(site.url(HOME), params={"wait": "1"}, timeout=600).text)
+    text = unescape(site.session(cookie=True).get(site.url(HOME), params={"wait": "2"}, timeout=600).text)
     rows = text.split("data-search=")
     (found,) = (one for one in rows if one.startswith('"') and f" {root} " in one.partition(">")[0])
     return found

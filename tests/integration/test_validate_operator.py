@@ -80,7 +80,7 @@ def test_a_job_that_does_not_fit_is_refused_before_anything_is_read(
         TaskInstance().run(one)
     logged = capsys.readouterr().out
     assert "GiB of memory, for partition" in logged
-    assert "--ignore-estimate" in logged  # the remedy
+    assert "'Ignore the estimate'" in logged  # the remedy
     assert not (tmp_path / "out").exists()
 
 
