@@ -82,7 +82,7 @@ def indented_commands(page: Path) -> list[str]:
 def commands_to_run(page: Path) -> list[str]:
     """Return the indented commands of a page that neither .ci/run itself runs nor `NOT_RUN` lists."""
     ci = (PROJECT / ".ci/run").read_text()
-    known = {*NOT_RUN, *re.findall(r"(?:make|\.venv/bin/python) [\w/ .-]+?(?=$|  #)", ci, re.MULTILINE)}
+    known = {*NOT_RUN, *re.findall(r"(?:make|\.venv/bin/python) [\w/ .-]+?(?= *(?:#|$))", ci, re.MULTILINE)}
     return [line.removeprefix(".venv/bin/") for line in indented_commands(page) if line not in known]
 
 
