@@ -81,7 +81,8 @@ class Browser:
         """The text of the page, once it has all of these."""
         end = time.monotonic() + SECONDS
         while True:
-            shown = str(self.evaluate("document.body ? document.body.innerText : ''"))
+            loaded = "document.readyState === 'complete'"  # only then, buttons do something
+            shown = str(self.evaluate(f"{loaded} ? document.body.innerText : ''"))
             if all(text in shown for text in texts):
                 return shown
             if time.monotonic() > end:
