@@ -55,7 +55,11 @@ def copy_tree(source: Store, destination: Store, *, progress: Progress | None = 
     """
     found = [one for one in source.list() if one.key.rpartition("/")[2] != layout.LOCK]
     if not found:
-        raise InvalidInputError(f"There are no files in {source.uri}", remedy="Check the path.")
+        raise InvalidInputError(
+            f"There are no files in {source.uri}",
+            expected="a folder, which is copied whole",
+            remedy="Check the path.",
+        )
     total = sum(one.size for one in found)
     with (progress or NoProgress()).step(f"Copying to {destination.uri}", total, "bytes") as advance:
 

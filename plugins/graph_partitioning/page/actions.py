@@ -14,12 +14,10 @@ from typing import Any
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.models.dag import DagModel
-from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from graph_partitioning.page.dag_runs import MANAGING, RunKey
+from graph_partitioning.page.dag_runs import MANAGING, RunKey, run_conf
 from graph_partitioning.page.graphs import Graph
 from graph_partitioning.runs import run_folder
 
@@ -150,16 +148,10 @@ def _shown(value: Any) -> str:
     return "empty" if value in (None, "") else value if isinstance(value, str) else json.dumps(value)
 
 
-def _conf(session: Session, key: RunKey) -> dict[str, Any] | None:
-    """Return the params of a DAG run; None if Airflow does not know it."""
-    run = session.scalar(select(DagRun).where(DagRun.dag_id == key.dag_id, DagRun.run_id == key.run_id))
-    return None if run is None else dict(run.conf or {})
-
-
 def _trigger(session: Session, last: RunKey, published: RunKey | None) -> Trigger | None:
     dag = SerializedDagModel.get_dag(last.dag_id, session=session)
     model = session.get(DagModel, last.dag_id)
-    conf = _conf(session, last)
+    conf = run_conf(session, last)
     if dag is None or model is None or model.is_stale or conf is None:
         return None
     sections: dict[str, list[Field]] = {}
@@ -170,7 +162,7 @@ def _trigger(session: Session, last: RunKey, published: RunKey | None) -> Trigge
         )
         sections.setdefault(str(param.schema.get("section") or FIRST_SECTION), []).append(one)
     conf = {name: value for name, value in conf.items() if name in dag.params}
-    before = _conf(session, published) if published else None
+    before = run_conf(session, published) if published else None
     return Trigger(last.dag_id, conf, sections, bool(model.is_paused), before)
 
 

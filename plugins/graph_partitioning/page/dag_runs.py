@@ -224,10 +224,15 @@ def _find_roots(runs: list[FoundRun]) -> None:
                 run.root = (graph_root(place.output_uri, place.graph_name), place.storage_conn_id)
 
 
+def run_conf(session: Session, key: RunKey) -> dict[str, Any] | None:
+    """Return the params that a DAG run was triggered with; None if Airflow does not know it."""
+    run = session.scalar(select(DagRun).where(DagRun.dag_id == key.dag_id, DagRun.run_id == key.run_id))
+    return None if run is None else dict(run.conf or {})
+
+
 def run_params(session: Session, key: RunKey) -> dict[str, Any]:
     """Return the params of a DAG run, with the defaults of its DAG."""
-    run = session.scalar(select(DagRun).where(DagRun.dag_id == key.dag_id, DagRun.run_id == key.run_id))
-    return {**_params(session, key.dag_id), **((run and run.conf) or {})}
+    return {**_params(session, key.dag_id), **(run_conf(session, key) or {})}
 
 
 def _params(session: Session, dag_id: str) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def next_step(graph: Graph) -> str:
 
 
 def kind_of(state: str) -> str:
-    """Return the colour of a state: ``good``, ``bad``, ``wait``, ``now`` or ``none``."""
+    """Return the colour of a state, one of those of `KINDS`, or ``none``."""
     return KINDS.get(state, "none")
 
 

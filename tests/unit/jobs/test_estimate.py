@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from partition_ops.jobs.estimate.result import Room
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert.cost import expected_halo
 from partition_ops.stages.convert.options import ConvertConfig
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.partition.problem import feature_classes
@@ -99,6 +101,27 @@ def test_the_time_of_the_search_depends_on_effort_size_partitions_and_cores(tmp_
     assert seconds(num_parts=4, effort="fast") < seconds(num_parts=16, effort="fast")
     assert seconds(cores=1) > seconds()
     assert seconds(engine="two-level") < seconds(effort="fast")  # which searches for moves
+
+
+def test_ranks_share_the_edges_and_hosts_their_memory(tmp_path: Path) -> None:
+    source = graph_of(tmp_path / "in", 10**7, 10**9)
+
+    def partition(ranks: int | None, hostfile: str | None = None) -> StageEstimate:
+        mpi = MpiOptions(ranks=ranks, hostfile=hostfile)
+        config = RunConfig(num_parts=4, engine="two-level", mpi=mpi)
+        return stage(estimate_job(config, source, LocalStore(tmp_path / "out"), room=PLENTY), "partition")
+
+    def of_a_rank(ranks: int) -> float:
+        found = re.search(r"each MPI rank takes about ([\d.]+) GiB, rank 0", partition(ranks).note or "")
+        assert found is not None
+        return float(found[1])
+
+    assert of_a_rank(2) > of_a_rank(4) > of_a_rank(16)
+    here, elsewhere = partition(4), partition(4, "hosts")
+    assert here.held - elsewhere.held >= (4 * of_a_rank(4) - 1) * GIB  # all ranks are on this machine
+    small = replace(PLENTY, memory=GIB, available=GIB)
+    alone = estimate_job(RunConfig(num_parts=4), source, LocalStore(tmp_path / "out"), room=small)
+    assert any("--engine two-level --mpi-ranks N" in one for one in stage(alone, "partition").remedies)
 
 
 def test_a_probe_counts_if_the_job_has_one(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import gzip
 import re
 import zlib
 from abc import abstractmethod
-from codecs import getincrementaldecoder
+from codecs import BOM_UTF8, getincrementaldecoder
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -230,10 +230,11 @@ class CSVSource(TextSource):
         """
         with binary(file) as stream:
             line = stream.readline(LONGEST_HEADER)
-        if not line.strip():  # DuckDB would take the names of the columns after an empty line for values
+        if not line.removeprefix(BOM_UTF8).strip():  # DuckDB would take the names after it for values
             raise InvalidInputError(
                 f"{self.about}{file.name} {'begins with an empty line' if line else 'is empty'}",
                 expected="a line with the names of its columns",
+                remedy="Remove the empty line." if line else "Write the line, or leave the file out.",
             )
         try:
             text = getincrementaldecoder("utf-8-sig")().decode(line)

@@ -124,7 +124,6 @@ def do_work(partition: Callable[[Work], Parts]) -> None:
 def _rank(comm: Any, partition: Callable[[Work], Parts]) -> None:
     job = comm.bcast(json.load(sys.stdin) if comm.rank == 0 else None)
     os.environ.update(job["environment"])
-    _take_share_of_cores(comm)
     settings = StorageSettings(**job["settings"]) if job["settings"] else None
     with open_store(job["uri"], settings) as store:
         parts = partition(Work(comm, _config(job["config"]), store, job))
@@ -136,17 +135,6 @@ def _rank(comm: Any, partition: Callable[[Work], Parts]) -> None:
                     root = stack.enter_context(open_store(job["lock"]["uri"], settings))
                     store.fence = Fence(root, job["lock"])
                 store.write_array(layout.RANKS_PARTS, parts)
-
-
-def _take_share_of_cores(comm: Any) -> None:
-    """Let the ranks on a machine share its cores, with one at least for each."""
-    from mpi4py import MPI
-
-    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    if here.size > 1 and hasattr(os, "sched_setaffinity"):
-        own = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, own[here.rank :: here.size] or [own[here.rank % len(own)]])
-    here.Free()
 
 
 def _config(options: dict[str, Any]) -> PartitionConfig:

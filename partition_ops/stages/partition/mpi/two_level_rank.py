@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import numpy as np
 
 from partition_ops.artifacts import layout
@@ -21,6 +24,7 @@ def _partition(work: Work) -> Parts:
     Peak memory: 60 bytes a node, and 4 bytes for each half-edge of this rank; in rank 0 also two graphs of
     clusters, 12 bytes a half-edge, and METIS, as for the engine without MPI.
     """
+    _take_share_of_cores(work.comm)
     degrees = read_degrees(work.store, layout.PREPARED_GRAPH)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
     del degrees
@@ -33,6 +37,17 @@ def _partition(work: Work) -> Parts:
     read = read_parhip_slice(work.store, layout.PREPARED_GRAPH, own.start, own.stop, np.dtype(np.int32))
     level = Level(spread.take(read.neighbours), _constraints(work))
     return cut_over_clusters(work.config, TUNINGS[work.config.effort], level, work.job["spare"], spread)
+
+
+def _take_share_of_cores(comm: Any) -> None:
+    """Let the ranks on a machine share its cores, with one at least for each."""
+    from mpi4py import MPI
+
+    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    if here.size > 1 and hasattr(os, "sched_setaffinity"):
+        own = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, own[here.rank :: here.size] or [own[here.rank % len(own)]])
+    here.Free()
 
 
 def _constraints(work: Work) -> Constraints:

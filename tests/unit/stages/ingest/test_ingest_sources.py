@@ -307,7 +307,8 @@ PACKED = gzip.compress(WRITTEN, mtime=0)  # the same bytes in each process
     [
         ("places.csv", b"", "is empty"),
         ("places.csv.gz", gzip.compress(b"", mtime=0), "is empty"),
-        ("places.csv", b"\n" + WRITTEN, "begins with an empty line"),
+        ("places.csv", b"\n" + WRITTEN, "begins with an empty line.*Remove the empty line"),
+        ("places.csv", b"\xef\xbb\xbf\r\n" + WRITTEN, "begins with an empty line"),
         ("places.csv", WRITTEN.decode().encode("utf-16"), "is not text in UTF-8"),
         ("places.csv", bytes(100), "is not text in UTF-8"),
         ("places.csv.gz", WRITTEN, "is not packed with gzip"),
