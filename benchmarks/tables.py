@@ -5,7 +5,8 @@
 
 FOLDER gets the tables: `users.parquet` with keys, 32 columns of numbers, a class and a split by shares,
 `items.parquet`, and `events.parquet` with a time of each event (``--plain``: without). With ``--other``,
-the folder of another version of the project, both versions ingest in turn, and their graphs must be equal.
+the folder of another version of the project, both versions ingest in turn, and their graphs must be equal;
+Python runs with -P, because it would import the package of this folder for both otherwise.
 The figures are medians: seconds, seconds of processor time, and GB with and without mapped files.
 """
 
@@ -94,7 +95,14 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for name, version in versions.items():
             with tempfile.TemporaryDirectory(dir=folder) as output:
-                command = [sys.executable, "-m", "partition_ops.cli", "ingest", str(folder / "graph.yaml")]
+                command = [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "partition_ops.cli",
+                    "ingest",
+                    str(folder / "graph.yaml"),
+                ]
                 command += [f"{output}/graph", "--memory", arguments.memory]
                 costs[name].append(measure(command, {"PYTHONPATH": str(version), "TMPDIR": output}))
                 digests.add(digest(Path(output) / "graph"))

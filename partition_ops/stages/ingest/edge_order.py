@@ -1,7 +1,8 @@
 """`EdgeOrder`: edges in any order, sorted by the IDs of their ends and then by their columns.
 
 Both ends are one number, source · nodes + destination. Edges are scattered into files by ranges of it, and
-each range is sorted in memory.
+each range is sorted in memory. With that, `ingest` takes 2 to 16 % less processor time than with DuckDB's
+sort, and up to a third less memory; docs/decisions/ingest.md has the measurements.
 """
 
 from __future__ import annotations
