@@ -46,6 +46,13 @@ def _run(options: argparse.Namespace, folders: Folders) -> int:
     return {"up": up, "down": down, "status": status}[options.command](folders)
 
 
+def _named(text: str) -> Path:
+    """Return a path; an empty one would be the folder of the project, with all that is installed there."""
+    if not text:
+        raise argparse.ArgumentTypeError("there is no folder; call 'make upload GRAPH=folder'")
+    return Path(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m local_stack", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -63,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=what)
         command.add_argument("--folder", help="folder for all files, instead of .local")
         if name == "upload":
-            command.add_argument("graph", type=Path, help="folder with metadata.json or graph.yaml")
+            command.add_argument("graph", type=_named, help="folder with metadata.json or graph.yaml")
         if name == "demo":
             command.add_argument("--graph", choices=EXAMPLES, default=PACKAGES.graph_name)
             command.add_argument("--num-parts", type=int, default=4)

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from local_stack.__main__ import main
 from local_stack.airflow import INPUT_URI, airflow_environment
 from local_stack.airflow_api import AirflowApi, TaskState
 from local_stack.demo import DemoOptions
@@ -323,6 +324,14 @@ def test_the_text_after_make_up_names_the_page_and_how_to_upload(
     text = capsys.readouterr().out
     assert "http://127.0.0.1:81/graph-partitioning/" in text
     assert "make upload GRAPH=" in text
+
+
+def test_the_folder_of_the_project_is_not_uploaded_for_want_of_a_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["upload", ""])
+    assert "call 'make upload GRAPH=folder'" in capsys.readouterr().err
 
 
 def test_a_graph_is_uploaded_once(tmp_path: Path, s3_settings: StorageSettings, s3_root: str) -> None:
