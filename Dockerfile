@@ -4,12 +4,15 @@ FROM python:3.11.14-slim-bookworm
 # 1 adds Debian's ParMETIS and OpenMPI, for the engine parmetis. ParMETIS's licence allows education,
 # research and evaluation only, and no redistribution: do not push such an image to a registry.
 ARG PARMETIS=0
+# 1 adds OpenMPI and ssh, for the engine two-level over MPI. The image has no host keys: deploy/mpi/sshd_config.
+ARG MPI=0
 
 COPY .ci/install_parmetis /usr/local/bin/
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates libgomp1 \
     && if [ "$PARMETIS" = 1 ]; then install_parmetis && apt-get install -y --no-install-recommends openssh-client; fi \
-    && rm -rf /var/lib/apt/lists/* /usr/local/bin/install_parmetis
+    && if [ "$MPI" = 1 ]; then apt-get install -y --no-install-recommends openmpi-bin openssh-client openssh-server; fi \
+    && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* /usr/local/bin/install_parmetis
 
 # 50000:0 as in Airflow's own image, so that both can use the same volumes.
 RUN useradd --uid 50000 --gid 0 --no-create-home --home-dir /tmp airflow \

@@ -47,6 +47,7 @@ class Session:
         fanouts: Edges of each type that are sampled for a node, layer by layer.
         batch_size: Seeds of a batch.
         hidden: Width of the hidden layer.
+        graphbolt: Whether servers sample with GraphBolt, which DGL 2.1 does.
     """
 
     network: str
@@ -60,6 +61,12 @@ class Session:
     fanouts: tuple[int, ...] = (10, 10)
     batch_size: int = 1024
     hidden: int = 16
+    graphbolt: bool = False
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """What ``dgl.distributed.initialize`` gets; DGL 1.1.3 does not know the option."""
+        return {"use_graphbolt": True} if self.graphbolt else {}
 
     @classmethod
     def read(cls, path: Path) -> Session:
@@ -69,7 +76,9 @@ class Session:
 class Host:
     """A process in which one session after the other runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, python: str = sys.executable) -> None:
+        """Start nothing yet; ``python`` is that of the environment with DGL."""
+        self._python = python
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, session: Session, folder: Path, seconds: float) -> list[dict[str, Any]]:
@@ -82,7 +91,7 @@ class Host:
         path = folder / "session.json"
         path.write_text(json.dumps(asdict(session)))
         if self._process is None:
-            command = [sys.executable, "-m", "benchmarks.training_session"]
+            command = [self._python, "-m", "benchmarks.training_session"]
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -185,7 +194,7 @@ def be_machine(session: Session, path: Path, machine: int) -> None:
     network = Network(session.network, session.machines)
     network.enter(machine)
     os.environ |= {"RANK": str(machine), "DGL_SERVER_ID": str(machine)}
-    server = _fork(serve)
+    server = _fork(partial(serve, session))
     try:
         train(session, path, network, machine)
     except BaseException:
@@ -196,11 +205,11 @@ def be_machine(session: Session, path: Path, machine: int) -> None:
         raise RuntimeError(f"the server ended with {os.waitstatus_to_exitcode(status)}")
 
 
-def serve() -> None:
+def serve(session: Session) -> None:
     import dgl
 
     os.environ["DGL_ROLE"] = "server"
-    dgl.distributed.initialize(os.environ["DGL_IP_CONFIG"])
+    dgl.distributed.initialize(os.environ["DGL_IP_CONFIG"], **session.options)
 
 
 def train(session: Session, path: Path, network: Network, machine: int) -> None:
@@ -209,7 +218,7 @@ def train(session: Session, path: Path, network: Network, machine: int) -> None:
     import torch
 
     network.limit(machine, UNLIMITED)
-    dgl.distributed.initialize(os.environ["DGL_IP_CONFIG"])
+    dgl.distributed.initialize(os.environ["DGL_IP_CONFIG"], **session.options)
     torch.distributed.init_process_group("gloo")
     trainer = Trainer(session, dgl.distributed.DistGraph(session.graph, part_config=session.config))
     result: dict[str, Any] = {"seeds": len(trainer.seeds), "steps": trainer.steps, "readers": []}

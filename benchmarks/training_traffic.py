@@ -1,17 +1,22 @@
 """Measure training with DGL on four machines after each way of partitioning: bytes, rows, seconds, accuracy.
 
-    python -m benchmarks.training_traffic [GRAPH …] [--rates 1gbit,200mbit] [--seeds 1]
+    python -m benchmarks.training_traffic [GRAPH …] [--rates 1gbit,200mbit] [--seeds 0,1,2] [--graphbolt]
 
 It needs root and iproute2. `benchmarks.machines` makes four machines of network namespaces, and
 `benchmarks.training_session` runs a DGL 1.1.3 server and a trainer on each. The links of each machine are
-limited in both directions by a token bucket. The graphs are those in ``benchmarks/real_graphs``, as they are
-and with a reverse type for each edge type. All nodes have 128 random features. Of the type with the most
-in-edges, a fifth of the nodes is trained, and another fifth tested; the label of a node follows from its
-features and the means of those of its in-neighbours of each type, by random weights.
+limited in both directions by a token bucket. The graphs are those in ``benchmarks/real_graphs``, or folders
+of graphs in the chunked format, as they are and with a reverse type for each edge type. All nodes have 128
+random features. Of the type with the most in-edges, a fifth of the nodes is trained, and another fifth
+tested; the label of a node follows from its features and the means of those of its in-neighbours of each
+type, by random weights.
 
 The figures are those of an epoch: seconds until all trainers have finished (a median over the epochs), rows
 of other partitions that the batches of the slowest trainer read (each once a batch), and bytes that all
 interfaces send. Results go to ``benchmarks/results/training_traffic.json`` and ``.md``.
+
+With ``--graphbolt``, DGL 2.1 of ``.ci/install_dgl2`` trains, and its servers sample with GraphBolt, on our
+format ``graphbolt`` and on what ``dgl_partition_to_graphbolt`` makes of the files of ``partition_graph``.
+Results go to ``benchmarks/results/training_traffic_graphbolt.json`` and ``.md``.
 """
 
 from __future__ import annotations
@@ -37,12 +42,17 @@ from benchmarks.processes import machine
 from benchmarks.real_graph_sources import FOLDER, KEPT, RealGraph
 from benchmarks.real_graphs import RESULTS, write_chunked
 from benchmarks.training_session import Host, Session
+from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.quality.charts import bar_chart, picture
+from partition_ops.storage import open_store
+from partition_ops.verification.input_graph import read_edges
 
 MACHINES, WIDTH, CLASSES, SHARE = 4, 128, 4, 0.2
 RATES = ("1gbit", "200mbit")
 MOST_SECONDS = 600  # of a session, and of partition_graph, whose METIS may block the process
 BASE, CACHED = "partition_graph", "auto, train, 0.1 cached"
+DGL2 = Path(".local/dgl2/bin/python")
+TO_GRAPHBOLT = "import sys; from dgl.distributed import dgl_partition_to_graphbolt as to; to(sys.argv[1])"
 LEAST = 0.001  # a ratio in a geometric mean
 Figures = dict[str, Any]
 
@@ -61,26 +71,34 @@ class Way:
     options: tuple[str, ...]
     ours: bool = True
 
-    def partition(self, graph: Path, output: Path, seed: int) -> Path:
-        """Write the partitions; return the partition config.
+    def partition(self, graph: Path, output: Path, seed: int, *, graphbolt: bool = False) -> Path:
+        """Write the partitions, for GraphBolt if it trains; return the partition config.
 
         Raises:
             subprocess.SubprocessError: It failed.
         """
         if self.ours:
             command = ["partition_ops.cli", "run", *self.options, "--seed", str(seed)]
+            command += ["--formats", "graphbolt"] if graphbolt else []
         else:
             command = ["benchmarks.partition_graph", *self.options]
-        arguments = [str(graph), str(output), "--num-parts", str(MACHINES)]
-        with output.with_suffix(".log").open("w") as log:
-            subprocess.run(
-                [sys.executable, "-m", *command, *arguments],
-                check=True,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                timeout=MOST_SECONDS,
-            )
-        return output / "partitions" / "real.json" if self.ours else output / "real.json"
+        run([sys.executable, "-m", *command, str(graph), str(output), "--num-parts", str(MACHINES)], output)
+        if self.ours:
+            return output / ("formats/graphbolt" if graphbolt else "partitions") / "real.json"
+        config = output / "real.json"
+        if graphbolt:
+            run([str(DGL2), "-c", TO_GRAPHBOLT, str(config)], output)
+        return config
+
+
+def run(command: list[str], output: Path) -> None:
+    """Run a command, with its messages in a file beside an output.
+
+    Raises:
+        subprocess.SubprocessError: It failed, or took longer than `MOST_SECONDS`.
+    """
+    with output.with_suffix(".log").open("a") as log:
+        subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT, timeout=MOST_SECONDS)
 
 
 WAYS = (
@@ -91,6 +109,20 @@ WAYS = (
     Way(f"{BASE}, balance_edges", ("--balance-edges",), ours=False),
     Way("random", ("--engine", "random")),
 )
+
+
+def load(name: str) -> RealGraph:
+    """Return a graph of ``benchmarks/real_graphs``, or that of a folder in the chunked format."""
+    if name in KEPT:
+        return RealGraph.load(FOLDER / f"{name}.xz")
+    source = open_store(name)
+    metadata = load_metadata(source)
+    nodes = dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
+    edges = {
+        str(one): np.column_stack(read_edges(source, metadata, number)).astype(np.int64)
+        for number, one in enumerate(metadata.edge_types)
+    }
+    return RealGraph(Path(name).name, "a folder", nodes, edges)
 
 
 def write(graph: RealGraph, folder: Path, seed: int) -> str:
@@ -166,7 +198,13 @@ def summary(trainers: list[Figures], number: int) -> Figures:
 
 
 def compare(
-    graph: RealGraph, seed: int, rates: tuple[str, ...], host: Host, ways: tuple[Way, ...] = WAYS
+    graph: RealGraph,
+    seed: int,
+    rates: tuple[str, ...],
+    host: Host,
+    ways: tuple[Way, ...] = WAYS,
+    *,
+    graphbolt: bool = False,
 ) -> Figures:
     """Return the figures of each way on a graph."""
     with tempfile.TemporaryDirectory() as temporary, network(MACHINES) as machines:
@@ -175,10 +213,10 @@ def compare(
         row: Figures = {"graph": graph.name, "trained": trained, "seed": seed, "ways": {}}
         for number, way in enumerate(ways):
             try:
-                config = way.partition(folder / "graph", folder / f"out{number}", seed)
+                config = way.partition(folder / "graph", folder / f"out{number}", seed, graphbolt=graphbolt)
                 cache = str(folder / f"out{number}") if "--cache-share" in way.options else ""
                 setting = machines.name, MACHINES, str(config), "real", trained, CLASSES, rates, cache
-                session = Session(*setting)
+                session = Session(*setting, graphbolt=graphbolt)
                 trainers = host.run(session, folder / f"session{number}", MOST_SECONDS)
             except (subprocess.SubprocessError, RuntimeError) as error:
                 print(f"{graph.name}: {way.name} failed: {error}", file=sys.stderr)
@@ -218,15 +256,16 @@ def mebibytes(figures: Figures) -> float:
     return float(sum(figures["sent_bytes"])) / 2**20
 
 
-def page(rows: list[Figures], rates: Sequence[str]) -> str:
+def page(rows: list[Figures], rates: Sequence[str], *, graphbolt: bool) -> str:
     """Return the results as Markdown."""
     ordered = WAYS[0].name, CACHED, *(way.name for way in WAYS[1:])
     names = [name for name in ordered if any(name in row["ways"] for row in rows)]
+    option = " --graphbolt" if graphbolt else ""
     lines = [
-        f"`python -m benchmarks.training_traffic`: over `{BASE}`, geometric means of the graphs that have"
-        " both, and the number of graphs.",
+        f"`python -m benchmarks.training_traffic{option}`: over `{BASE}`, geometric means of the graphs and"
+        " seeds that have both, and how many these are.",
         "",
-        "| partitions | rows of the slowest trainer (worst) | MiB sent | graphs |",
+        "| partitions | rows of the slowest trainer (worst) | MiB sent | graphs and seeds |",
         "|---|---:|---:|---:|",
     ]
     for name in names:
@@ -243,13 +282,34 @@ def page(rows: list[Figures], rates: Sequence[str]) -> str:
         *map(seconds_at, rates),
         "accuracy",
     ]
-    lines += ["", f"| {' | '.join(head)} |", "|---|---|---|" + "---:|" * (len(head) - 3)]
-    for row in rows:
-        for name, one in row["ways"].items():
-            seconds = [f"{one['seconds'][rate]:.2f}" if rate in one["seconds"] else "" for rate in rates]
-            cells = [row["graph"], row["trained"], name, f"{slowest_rows(one):,.0f}", f"{mebibytes(one):.2f}"]
-            lines.append(f"| {' | '.join([*cells, *seconds, format(one['accuracy'], '.3f')])} |")
+    lines += [
+        "",
+        "Medians of the seeds:",
+        "",
+        f"| {' | '.join(head)} |",
+        "|---|---|---|" + "---:|" * (len(head) - 3),
+    ]
+    for graph in dict.fromkeys(row["graph"] for row in rows):
+        seeds = [row for row in rows if row["graph"] == graph]
+        for name in names:
+            ways = [row["ways"][name] for row in seeds if name in row["ways"]]
+            if ways:
+                lines.append(f"| {' | '.join([graph, seeds[0]['trained'], name, *cells(ways, rates)])} |")
     return "\n".join(lines) + "\n"
+
+
+def cells(ways: list[Figures], rates: Sequence[str]) -> list[str]:
+    """Return the medians of a way's figures with several seeds, as text."""
+
+    def median(figure: Callable[[Figures], float]) -> float:
+        return statistics.median(map(figure, ways))
+
+    seconds = [
+        f"{median(lambda one, rate=rate: one['seconds'][rate]):.2f}" if rate in ways[0]["seconds"] else ""
+        for rate in rates
+    ]
+    accuracy = median(lambda one: one["accuracy"])
+    return [f"{median(slowest_rows):,.0f}", f"{median(mebibytes):.2f}", *seconds, f"{accuracy:.3f}"]
 
 
 def seconds_at(rate: str) -> str:
@@ -265,10 +325,15 @@ def chart(rows: list[Figures]) -> str:
     return picture(bar_chart(bars, "{:.2f}".format, f"over {BASE}", label))
 
 
-def write_results(path: Path, rates: Sequence[str], rows: list[Figures]) -> None:
+def results_path(folder: Path, *, graphbolt: bool) -> Path:
+    return folder / f"training_traffic{'_graphbolt' if graphbolt else ''}.json"
+
+
+def write_results(folder: Path, rates: Sequence[str], rows: list[Figures], *, graphbolt: bool) -> None:
     """Write the results as JSON, Markdown and a picture."""
+    path = results_path(folder, graphbolt=graphbolt)
     path.write_text(json.dumps({"machine": machine(), "rates": rates, "rows": rows}, indent=1) + "\n")
-    path.with_suffix(".md").write_text(page(rows, rates))
+    path.with_suffix(".md").write_text(page(rows, rates, graphbolt=graphbolt))
     path.with_suffix(".svg").write_text(chart(rows))
 
 
@@ -277,24 +342,28 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("graphs", nargs="*", metavar="GRAPH", help=f"default: all of {', '.join(KEPT)}")
+    parser.add_argument("--no-reverses", action="store_true", help="leave out the graphs with reverse types")
     parser.add_argument("--rates", type=lambda text: tuple(text.split(",")), default=RATES)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=lambda text: [*map(int, text.split(","))], default=[0])
     parser.add_argument("--ways", type=lambda text: text.split(";"), help="some of the ways, joined by ;")
+    parser.add_argument("--graphbolt", action="store_true", help="train with GraphBolt's servers of DGL 2.1")
     parser.add_argument("--add", action="store_true", help="add to the results that are there")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     ways = tuple(way for way in WAYS if args.ways is None or way.name in args.ways)
-    path = args.output / "training_traffic.json"
-    rows = json.loads(path.read_text())["rows"] if args.add else []
+    if args.graphbolt and not DGL2.exists():
+        parser.error(f"--graphbolt needs {DGL2}, which .ci/install_dgl2 makes")
+    path = results_path(args.output, graphbolt=args.graphbolt)
+    rows = json.loads(path.read_text())["rows"] if args.add and path.exists() else []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # removes the network
-    host = Host()
+    host = Host(str(DGL2.absolute())) if args.graphbolt else Host()
     try:
-        for seed in range(args.seeds):
+        for seed in args.seeds:
             for name in args.graphs or KEPT:
-                graph = RealGraph.load(FOLDER / f"{name}.xz")
-                for one in (graph, with_reverses(graph)):
-                    add(rows, compare(one, seed, args.rates, host, ways))
-                    write_results(path, args.rates, rows)
+                graph = load(name)
+                for one in [graph] if args.no_reverses else [graph, with_reverses(graph)]:
+                    add(rows, compare(one, seed, args.rates, host, ways, graphbolt=args.graphbolt))
+                    write_results(args.output, args.rates, rows, graphbolt=args.graphbolt)
     finally:
         host.close()
 

@@ -6,9 +6,11 @@ ID maps, a quality report and a manifest.
 If the input is a `graph.yaml` that names tables, **ingest** makes a graph of them first.
 
 1. **validate** checks the input. The run stops if the graph has errors, or if memory or disk are estimated to
-   be too small. The log names file, type, position and value.
+   be too small. The log names file, type, position and value. If the param `validation_tasks` is above 1,
+   mapped tasks read the graph before it.
 2. **schema** writes the ID range of every type.
-3. **prepare** writes the graph in the format of the partitioning engine.
+3. **prepare** writes the graph in the format of the partitioning engine. If the param `prepare_tasks` is
+   above 1, mapped tasks split and sort its edges before it.
 4. **partition** assigns nodes to partitions.
 5. **convert** plans the conversion, scatters the edges and gathers the partitions in mapped tasks, and writes
    the partition config.
@@ -34,6 +36,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup
+from graph_partitioning.alerts import tell_failure
 from graph_partitioning.operators.convert import (
     GatherPartitionOperator,
     ListPartitionsOperator,
@@ -51,7 +54,12 @@ from graph_partitioning.operators.lock import (
 )
 from graph_partitioning.operators.params import check_params
 from graph_partitioning.operators.partition import PartitionNodesOperator
-from graph_partitioning.operators.prepare import PrepareGraphOperator
+from graph_partitioning.operators.prepare import (
+    GatherNeighboursOperator,
+    PlanPreparationOperator,
+    PrepareGraphOperator,
+    ScatterHalfEdgesOperator,
+)
 from graph_partitioning.operators.probe import (
     CacheRowsOperator,
     ProbePartitionsOperator,
@@ -61,8 +69,15 @@ from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.retain import RetainRunsOperator
 from graph_partitioning.operators.schema import WriteSchemaOperator
-from graph_partitioning.operators.validate import RevalidateGraphOperator, ValidateGraphOperator
+from graph_partitioning.operators.validate import (
+    GatherValidationOperator,
+    PlanValidationOperator,
+    RevalidateGraphOperator,
+    ScatterValidationOperator,
+    ValidateGraphOperator,
+)
 from graph_partitioning.options import (
+    Alerting,
     Approval,
     Replacement,
     Retention,
@@ -78,6 +93,7 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
+from partition_ops.stages.prepare.options import PrepareTasks
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.traffic.options import SamplingOptions
@@ -97,6 +113,8 @@ GRAPH = {
     "reverse_edges": "{{ params.reverse_edges }}",
 }
 OPTIONS = templates(ConvertConfig)  # all tasks of convert have the same
+CHECKS = templates(ValidateConfig)
+PREPARATION = templates(PrepareTasks)
 VALIDATION = templates(ValidateConfig, ExpectationSuites, PreviousOptions, Replacement)
 
 with DAG(
@@ -109,6 +127,7 @@ with DAG(
     max_active_runs=4,
     max_active_tasks=8,
     params=PARAMS,
+    on_failure_callback=tell_failure,
     tags=["dgl", "graph", "partitioning"],
     default_args={
         "retries": 3,
@@ -124,18 +143,35 @@ with DAG(
         **templates(IngestConfig, PreviousOptions, Replacement),
         **pod("ingest"),
     )
-    validate = ValidateGraphOperator(
-        task_id="validate",
-        trigger_rule="none_failed",
+    checks: dict[str, Any] = {
         **VALIDATION,
-        planned=planned_templates(),
-        ignore_estimate="{{ params.ignore_estimate }}",
-        **pod("validate"),
-    )
+        "planned": planned_templates(),
+        "ignore_estimate": "{{ params.ignore_estimate }}",
+        "trigger_rule": "none_failed",  # ingest and mapped tasks may be skipped
+    }
+    with TaskGroup("validation", tooltip="Read the graph in several tasks"):
+        to_read = PlanValidationOperator(task_id="plan", **checks)
+        read = ScatterValidationOperator.partial(
+            task_id="scatter", map_index_template="{{ task.label }}", **GRAPH, **CHECKS, **pod("validate")
+        ).expand(group=to_read.output)
+        searched = GatherValidationOperator.partial(
+            task_id="gather", map_index_template="{{ task.label }}", **GRAPH, **CHECKS, **pod("validate")
+        ).expand(range=to_read.output)
+    validate = ValidateGraphOperator(task_id="validate", **checks, **pod("validate"))
     lock = LockGraphOperator(task_id="lock").as_setup()
     revalidate = RevalidateGraphOperator(task_id="revalidate", **VALIDATION, **pod("validate"))
     schema = WriteSchemaOperator(task_id="schema")
-    prepare = PrepareGraphOperator(task_id="prepare", **pod("prepare"))
+    with TaskGroup("preparation", tooltip="Split and sort the edges in several tasks"):
+        to_prepare = PlanPreparationOperator(task_id="plan", **PREPARATION)
+        split = ScatterHalfEdgesOperator.partial(
+            task_id="scatter", map_index_template="{{ task.label }}", **GRAPH, **PREPARATION, **pod("prepare")
+        ).expand(group=to_prepare.output)
+        sorted_ranges = GatherNeighboursOperator.partial(
+            task_id="gather", map_index_template="{{ task.label }}", **GRAPH, **PREPARATION, **pod("prepare")
+        ).expand(range=to_prepare.output)
+    prepare = PrepareGraphOperator(
+        task_id="prepare", trigger_rule="none_failed", **PREPARATION, **pod("prepare")
+    )
     partition = PartitionNodesOperator(
         task_id="partition",
         **templates(PartitionConfig, PreviousOptions),
@@ -177,17 +213,23 @@ with DAG(
     quality = ReportQualityOperator(
         task_id="quality", trigger_rule="none_failed", **templates(SamplingOptions), **pod("quality")
     )
-    gate = QualityGateOperator(task_id="gate", **templates(Gate, Approval))
+    gate = QualityGateOperator(task_id="gate", **templates(Gate, Approval, Alerting))
     publish = PublishRunOperator(task_id="publish", trigger_rule="none_failed")
     retain = RetainRunsOperator(task_id="retain", **templates(Retention))
     release = ReleaseGraphOperator(task_id="release").as_teardown(setups=lock, on_failure_fail_dagrun=True)
 
     (
         ingest
+        >> to_read
+        >> read
+        >> searched
         >> validate
         >> lock
         >> revalidate
         >> schema
+        >> to_prepare
+        >> split
+        >> sorted_ranges
         >> prepare
         >> partition
         >> convert

@@ -18,6 +18,7 @@ from datetime import timedelta
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, AssetAny, Param, task_group
+from graph_partitioning.alerts import tell_failure
 from graph_partitioning.operators.params import check_params
 from graph_partitioning.operators.repartition import ListGraphsOperator, LookForChangesOperator
 
@@ -84,6 +85,7 @@ with DAG(
             task_id="changes",
             graph=settings,
             force="{{ params.force }}",
+            on_failure_callback=tell_failure,
             map_index_template="{{ task.graph['input_uri'] }}",
         )
         TriggerDagRunOperator(

@@ -169,6 +169,93 @@ def edge() -> str:
     return picture(1065, 195, "The life of an edge: file, assignment, bucket, partition, ID map", parts)
 
 
+def dag() -> str:
+    """Return the tasks of the DAG `partition_graph` in three rows."""
+    step, width, first, second, third = 112, 88, 112, 330, 550
+
+    def left(column: int) -> int:
+        return 20 + column * step
+
+    def task(column: int, y: float, name: str, *, fill: str = "#fff", dashed: bool = False) -> list[str]:
+        x = left(column)
+        frame = box(x, y - 17, width, 34, fill=fill, dashed=dashed)
+        return [frame, text(x + width / 2, y + 5, name)]
+
+    def way(column: int, y1: float, y2: float, *, to: int = 0, dashed: bool = False) -> str:
+        return arrow(left(column) + width, y1, left(to or column + 1), y2, dashed=dashed)
+
+    def mapped(column: int, y: float, name: str, *, dashed: bool = False) -> list[str]:
+        above, below = (task(column, y + offset, name, dashed=dashed) for offset in (-28, 28))
+        return [*above, text(left(column) + width / 2, y + 4, "…"), *below]
+
+    def group(column: int, y: float, columns: int, name: str) -> list[str]:
+        x, wide = left(column) - 10, columns * step - 4
+        return [
+            box(x, y - 76, wide, 134, fill=PALE),
+            text(x + 12, y - 56, name, anchor="start"),
+        ]
+
+    def fan(column: int, y: float, *, dashed: bool = False) -> list[str]:
+        ends = (-28, 28)
+        return [way(column, y + a, y + b, dashed=dashed) for a in ends for b in ends]
+
+    def turn(column: int, y: float, to: float, end: float) -> str:
+        """Return an arrow from below a task to the beginning of the next row."""
+        line = f"M{left(column) + width / 2} {y + 17} V{to} H{left(0) + width / 2} V{end}"
+        return f'<path d="{line}" stroke="{LINE}" stroke-width="1.5" fill="none" marker-end="url(#a)"/>'
+
+    def spread(column: int, y: float, name: str, *, dashed: bool) -> list[str]:
+        """Return a group with a plan and mapped tasks, and the arrows to the task after these."""
+        return [
+            *group(column, y, 3 if dashed else 4, name),
+            *task(column, y, "plan"),
+            *(way(column, y, y + offset, dashed=dashed) for offset in (-28, 28)),
+            *mapped(column + 1, y, "scatter", dashed=dashed),
+            *mapped(column + 2, y, "gather", dashed=dashed),
+            *fan(column + 1, y, dashed=dashed),
+            *(way(column + 2, y + offset, y, dashed=dashed) for offset in (-28, 28)),
+        ]
+
+    parts = [
+        text(20, 28, "Tasks with dashed frames run only if they are asked for.", anchor="start"),
+        *task(0, first, "ingest", dashed=True),
+        *spread(1, first, "validation", dashed=True),
+        way(0, first, first),
+    ]
+    for column, name in enumerate(("validate", "lock", "revalidate", "schema"), 4):
+        parts += task(column, first, name) + ([way(column, first, first)] if name != "schema" else [])
+    parts += [
+        turn(7, first, first + 85, second - 78),
+        *spread(0, second, "preparation", dashed=True),
+        *task(3, second, "prepare"),
+        *task(4, second, "partition"),
+        *spread(5, second, "convert", dashed=False),
+        *(way(column, second, second) for column in (3, 4)),
+        *task(8, second, "config"),
+        turn(8, second, second + 85, third - 108),
+        box(left(0) - 10, third - 106, width + 20, 212, fill=PALE),  # each begins after convert
+    ]
+    for offset, name, dashed in ((-80, "cache", True), (-27, "idmap", False), (27, "quality", False)):
+        parts += task(0, third + offset, name, dashed=dashed)
+    x = left(0) + width / 2
+    parts += [
+        *task(0, third + 80, "probe", dashed=True),
+        arrow(x, third + 63, x, third + 46, dashed=True),
+        *task(1, third + 27, "gate"),
+        way(0, third + 27, third + 27),
+        *(way(0, third + offset, third, to=2, dashed=offset == -80) for offset in (-80, -27)),
+        way(1, third + 27, third),
+        *task(2, third, "publish", fill=TEAL),
+        *task(3, third, "retain", dashed=True),
+        *task(4, third, "release"),
+        *(way(column, third, third) for column in (2, 3)),
+    ]
+    title = "The DAG: ingest, validate, lock, revalidate, schema, prepare, partition, convert, then"
+    return picture(
+        left(9) + 10, 660, f"{title} idmap, cache and quality, gate, publish, retain, release", parts
+    )
+
+
 KOREAN = {
     "type-wise ID": "타입별 ID",
     "homogeneous ID": "동종 ID",
@@ -202,7 +289,8 @@ KOREAN = {
         "에지의 일생: 파일, 할당, 버킷, 파티션, ID 매핑"
     ),
 }
-DIAGRAMS = {"id-spaces": id_spaces, "partition": partition, "edge": edge}
+DIAGRAMS = {"id-spaces": id_spaces, "partition": partition, "edge": edge, "dag": dag}
+ENGLISH = ("dag",)  # on pages that are not translated
 
 
 def in_korean(diagram: str) -> str:
@@ -218,7 +306,8 @@ def main() -> None:
     """Write every diagram."""
     for name, draw in DIAGRAMS.items():
         (IMAGES / f"{name}.svg").write_text(draw())
-        (IMAGES / f"ko/{name}.svg").write_text(in_korean(draw()))
+        if name not in ENGLISH:
+            (IMAGES / f"ko/{name}.svg").write_text(in_korean(draw()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from graph_partitioning.options import Approval, GraphLocation, Replacement, Retention, graph_settings_schema
+from graph_partitioning.options import (
+    Alerting,
+    Approval,
+    GraphLocation,
+    Replacement,
+    Retention,
+    graph_settings_schema,
+)
 
 from partition_ops.formats.format import format_names, get_formats
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
@@ -130,7 +137,14 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "verification": verification_table,
     "options-run": partial(options_table, PreviousOptions, RunConfig, ExpectationSuites, form=True),
     "options-airflow": partial(
-        options_table, GraphLocation, Replacement, Approval, Retention, command_line=False, form=True
+        options_table,
+        GraphLocation,
+        Replacement,
+        Approval,
+        Alerting,
+        Retention,
+        command_line=False,
+        form=True,
     ),
     "options-ingest": partial(options_table, IngestConfig),
     "options-prepare": partial(options_table, PrepareConfig),

@@ -27,6 +27,29 @@ NARROW = 2**31  # IDs that fit in 32 bits
 # bytes in memory for each byte in a file; a guess for text and compressed columns
 DECODED = {"numpy": 1.0, "parquet": 1.1, "csv": 1.0}
 SMALL = 128 << 10  # a report, with its page
+LEAST_SECONDS = 4.0  # of work in a process, which takes about one to start
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskEstimate:
+    """Memory of the largest of some tasks of a stage, or MPI ranks of one, each on a worker of its own.
+
+    Attributes:
+        name: What they do, such as ``scatter``.
+        number: How many there are.
+        memory: Peak resident set of the largest in bytes; files that it maps count.
+        mapped: The part of `memory` that is pages of files.
+    """
+
+    name: str
+    number: int
+    memory: int
+    mapped: int = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory without which the task is killed."""
+        return self.memory - self.mapped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +70,9 @@ class StageEstimate:
         note: What the figures assume, or None.
         warnings: What may happen on the machine, in whole clauses.
         remedies: Options that need less memory, if there is too little; whole sentences.
+        tasks: The tasks of the stage, if several workers share it; `memory` is that of the largest. Empty if
+            one task does it all.
+        spread_by: Options of the job with which these tasks exist; ``""`` if it has them anyway.
     """
 
     stage: str
@@ -60,6 +86,8 @@ class StageEstimate:
     note: str | None = None
     warnings: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
+    tasks: tuple[TaskEstimate, ...] = ()
+    spread_by: str = ""
 
     @property
     def held(self) -> int:
@@ -190,12 +218,15 @@ class Machine:
         cores: Processors.
         remote_source: Whether the graph is on S3.
         remote_destination: Whether the output is on S3.
+        workers: So many machines of this kind share a stage if it can be split; 0 if one process does the
+            job.
     """
 
     memory: int
     cores: int
     remote_source: bool = False
     remote_destination: bool = False
+    workers: int = 0
 
     @property
     def base(self) -> int:
@@ -210,3 +241,14 @@ class Machine:
     def fetched_back(self, size: int) -> int:
         """Return the bytes of a local copy of a part of the output, or of files on their way there."""
         return size if self.remote_destination else 0
+
+
+def shares(work_seconds: float, tasks: int) -> list[list[int]]:
+    """Return the numbers of the tasks that share a process, if each process is to have enough work.
+
+    Args:
+        work_seconds: Seconds of all tasks of a kind, without the start of processes.
+        tasks: Number of tasks.
+    """
+    count = max(1, min(tasks, int(work_seconds / LEAST_SECONDS)))
+    return [list(range(n * tasks // count, (n + 1) * tasks // count)) for n in range(count)]

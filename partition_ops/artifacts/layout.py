@@ -17,6 +17,10 @@ BEGINNING = "beginning.json"  # what was published last when the run began; no a
 
 INGEST = "ingest"  # root of the graph that was made from tables, with a record of its own
 
+VALIDATE_SCATTER = "validate-scatter"  # tasks, if there are several: then the number of the group
+VALIDATE_GATHER = "validate-gather"  # then the number of the range
+PREPARE_SCATTER = "prepare-scatter"  # tasks, if there are several: then the number of the group
+PREPARE_GATHER = "prepare-gather"  # then the number of the range
 VALIDATION_REPORT = "validation/report.json"
 DROPPED = "dropped"  # kinds of lists of edges, also keys of the report
 DROPPED_SELF_LOOPS = "dropped_self_loops"
@@ -80,6 +84,7 @@ LEFTOVERS = re.compile(
     rf"validation/({DROPPED}|{DROPPED_SELF_LOOPS}|{EXCLUDED})/[^/:]+:[^/:]+:[^/:]+\.npy"
     r"|validation/data_docs/(index\.html|(expectations|validations)/[^/]+\.html)"
     r"|scratch/convert/(plan\.json|buckets/group\d+/(edges|features)\.(bin|json))"
+    r"|scratch/(validate|prepare)/(group|range)\d+/[a-z_]+\d*\.(npy|bin|json)"
     r"|scratch/(ranks|parmetis)/(parts|classes|homes)\.npy"
 )
 
@@ -195,6 +200,54 @@ def bucket_features(group: int) -> str:
 def bucket_feature_index(group: int) -> str:
     """Return the key of the index of `bucket_features`."""
     return f"{BUCKETS}/group{group}/features.json"
+
+
+VALIDATE_SCRATCH = f"{SCRATCH}/validate"  # folder of the files between the tasks of ``validate``
+
+
+def validate_pairs(group: int, number: int) -> str:
+    """Return the key of the edges of a group of files in a range, and of the degrees that they give."""
+    return f"{VALIDATE_SCRATCH}/group{group}/range{number}.bin"
+
+
+def validate_group(group: int, name: str) -> str:
+    """Return the key of what else was found in a group of files.
+
+    Args:
+        group: Number of the group.
+        name: ``index.npy`` (of `validate_pairs`), ``forest.npy`` (of the nodes that edges connect),
+            ``findings.json``, or ``positions.npy`` (of the edges in it).
+    """
+    return f"{VALIDATE_SCRATCH}/group{group}/{name}"
+
+
+def validate_range(number: int, name: str) -> str:
+    """Return the key of what was found in a range: ``findings.json``, and the ``positions.npy`` in it."""
+    return f"{VALIDATE_SCRATCH}/range{number}/{name}"
+
+
+PREPARE_SCRATCH = f"{SCRATCH}/prepare"  # folder of the files between the tasks of ``prepare``
+
+
+def prepare_half_edges(group: int, number: int) -> str:
+    """Return the key of the half-edges of a group of files whose node is in a range."""
+    return f"{PREPARE_SCRATCH}/group{group}/range{number}.bin"
+
+
+def prepare_index(group: int) -> str:
+    """Return the key of the index of the objects of a group; see `HalfEdges.bounds`."""
+    return f"{PREPARE_SCRATCH}/group{group}/index.npy"
+
+
+def prepare_range(number: int, name: str) -> str:
+    """Return the key of a part of the graph.
+
+    Args:
+        number: Number of the range.
+        name: ``neighbours.bin``, of the nodes of the range end to end, and their ``degrees.npy``,
+            ``in_degrees.npy`` and ``loops.json``.
+    """
+    return f"{PREPARE_SCRATCH}/range{number}/{name}"
 
 
 RANKS_PARTS = f"{SCRATCH}/ranks/parts.npy"  # what MPI's ranks leave for the stage ``partition``

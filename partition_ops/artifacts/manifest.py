@@ -1,8 +1,9 @@
-"""Readers of the manifest of an output and of the report of its validation."""
+"""Readers of the manifest of an output, of its time, and of the report of its validation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from partition_ops.artifacts import layout
@@ -31,6 +32,12 @@ def read_manifest(output: Store, *, remedy: str = RUN_AGAIN) -> dict[str, Any]:
             remedy="Give the OUTPUT of 'partition-ops run', or wait until the run is published.",
         )
     return found
+
+
+def published_at(output: Store) -> str:
+    """Return when the manifest of an output was written, in ISO format; 1970 if there is none."""
+    found = output.stat(layout.MANIFEST)
+    return datetime.fromtimestamp(found.modified if found else 0, tz=UTC).isoformat(timespec="seconds")
 
 
 def not_as_listed(output: Store, entry: Mapping[str, Any], found: str) -> TransientStorageError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from partition_ops.artifacts import layout
@@ -10,7 +11,7 @@ from partition_ops.artifacts.documents import find_document
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.store import REQUESTS, sha256_of_object
+from partition_ops.storage.store import REQUESTS, sha256_of, sha256_of_object
 from partition_ops.system.parallel import map_in_threads
 
 Record = dict[str, Any]
@@ -157,6 +158,31 @@ def damaged_artifacts(
 
     differences = map_in_threads(differs, zip(listed, found, strict=True))
     return [entry["key"] for entry, other in zip(listed, differences, strict=True) if other]
+
+
+def checked_copies(destination: Store, task: str, keys: Sequence[str]) -> list[Path]:
+    """Return local copies of artifacts of a task, whose content is what the task wrote.
+
+    Raises:
+        InvalidInputError: One is not. The task is forgotten, so that the next call does it again.
+
+    Peak memory: a block of a file.
+    """
+    listed = {entry["key"]: entry["sha256"] for entry in read_record(destination, task)["artifacts"]}
+
+    def differs(key: str) -> bool:
+        return sha256_of(destination.local_copy(key)) != str(listed[key])
+
+    other = [key for key, differ in zip(keys, map_in_threads(differs, keys), strict=True) if differ]
+    if other:
+        forget_task(destination, task)
+        raise InvalidInputError(
+            f"{destination.uri_of(other[0])} is damaged",
+            found="other content",
+            expected=f"what the task {task!r} wrote",
+            remedy=f"Run {task!r} again, then this task: clear both in Airflow, or run the command again.",
+        )
+    return [destination.local_copy(key) for key in keys]
 
 
 def is_scratch(key: str) -> bool:

@@ -42,7 +42,8 @@ def slowest_trainer(report: Mapping[str, Any]) -> dict[str, float | None]:
 def seconds_by_stage(destination: Store) -> dict[str, float]:
     """Return the seconds of the tasks done so far, by their names in figures, in the order of the stages.
 
-    Those of scatter and gather are sums over their tasks.
+    Those of scatter and gather are sums over their tasks. ``ingest`` is the first one, if the run made
+    its graph of tables.
     """
     kinds = {kind.name: kind.seconds for stage in job_stages() for kind in stage.all_tasks if kind.seconds}
     found: dict[str, float] = {}
@@ -55,7 +56,10 @@ def seconds_by_stage(destination: Store) -> dict[str, float]:
             continue
         with suppress(InvalidInputError):  # records are not artifacts: a broken one has no time
             found[name] = found.get(name, 0.0) + read_record(destination, task)["seconds"]
-    return {name: round(found[name], 3) for name in kinds.values() if name in found}
+    names = [layout.INGEST, *kinds.values()]  # the folder has the name of the task
+    with suppress(InvalidInputError):  # the graph was there, so that the run has no task for it
+        found[layout.INGEST] = read_record(destination.child(layout.INGEST), layout.INGEST)["seconds"]
+    return {name: round(found[name], 3) for name in names if name in found}
 
 
 def relative_shares(per_part: Sequence[int]) -> list[float]:

@@ -34,20 +34,23 @@ class StageTask:
 
     Attributes:
         name: Name of the task, and of its record.
-        each: What there is a task for, with a number behind the name: each ``group`` of chunks, or ``part``;
-            ``""`` for a single task.
+        each: What there is a task for, with a number behind the name: each ``group`` of files, ``range`` of
+            hashes and of nodes, or ``part``; ``""`` for a single task.
         run: ``module:name`` of the function that does only this task, for workers that share a stage. It is
-            called as the function of the stage, with ``groups`` or ``parts`` for the numbers, and then
-            returns a list of results.
+            called as the function of the stage, with ``groups``, ``ranges`` or ``parts`` for the numbers, and
+            then returns a list of results.
         seconds: Name of the seconds of these tasks in the figures of a run; ``""`` leaves them out.
         scratch: Whether it writes nothing but scratch, so that no manifest lists it.
+        passing: Whether the stage removes this scratch once it is done, so that it need not run again if
+            ``publish`` removes scratch.
     """
 
     name: str
-    each: Literal["", "group", "part"] = ""
+    each: Literal["", "group", "range", "part"] = ""
     run: str = ""
     seconds: str = ""
     scratch: bool = False
+    passing: bool = False
 
 
 class _Imported(Generic[Found, Given]):
@@ -131,8 +134,13 @@ class Stage:
         return self.tasks or (StageTask(self.name, seconds=self.name),)
 
     @property
+    def first_record(self) -> str:
+        """Name of the first task that leaves more than scratch, whose record has the options of the stage."""
+        return next(task.name for task in self.all_tasks if not task.scratch)
+
+    @property
     def has_scratch(self) -> bool:
-        return any(task.scratch for task in self.all_tasks)
+        return any(task.scratch and not task.passing for task in self.all_tasks)
 
 
 def load(place: str) -> Callable[..., Any]:

@@ -364,7 +364,13 @@ class Task:
             changed_option(record["options"], self.options)
             or _changed_inputs(stored_objects(record), self.inputs)
             or _changed_results(record["after"], results)
+            or self._moved_output(record)
         )
+
+    def _moved_output(self, record: Record) -> str | None:
+        """Return that an artifact would have another key now, such as one with the name of the graph."""
+        moved = [one["key"] for one in record["artifacts"] if not one["key"].startswith(tuple(self.outputs))]
+        return f"it wrote {moved[0]}, which has another name now" if moved else None
 
 
 def _version(record: Record) -> str:

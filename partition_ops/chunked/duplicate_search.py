@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +21,11 @@ import numpy.typing as npt
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage.local_errors import explain_full_disk
-from partition_ops.system.compilation import compiled
+from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 from partition_ops.system.parallel import cores, unordered_in_threads
 
 Ids = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
 MIX = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: spreads consecutive keys over all hashes
 MOST_FILTER_BITS = 26
 EXAMPLES = 10  # keys of duplicates that are reported
@@ -54,6 +56,61 @@ class _Group:
     keys: dict[int, list[Keys]] = field(default_factory=dict)
 
 
+class PairGroups:
+    """The edge types of a graph by the pair of node types that they join, and keys of their edges.
+
+    Args:
+        metadata: The graph's metadata.
+        across_types: Treat edges of different types between the same node types as edges of the first type.
+
+    Attributes:
+        groups: The groups.
+
+    Raises:
+        InvalidInputError: Two node types have more than 2**62 pairs of nodes.
+    """
+
+    def __init__(self, metadata: GraphMetadata, *, across_types: bool = False) -> None:
+        self.across_types = across_types
+        self._groups: dict[tuple[int, int], _Group] = {}
+        self._group_of: list[tuple[_Group, bool]] = []
+        for type_id in range(len(metadata.edge_types)):
+            self._add_type(metadata, type_id)
+        self.groups = [*self._groups.values()]
+
+    def group_of(self, type_id: int) -> _Group:
+        """Return the group of an edge type."""
+        return self._group_of[type_id][0]
+
+    def pack(self, type_id: int, src: Ids, dst: Ids, keys: Ids) -> None:
+        """Write the (n,) int64 keys of edges with (n,) int64 type-wise IDs of their ends."""
+        group, backwards = self._group_of[type_id]
+        pack_keys(src, dst, group.node_types[0] == group.node_types[1], group.width, backwards, keys)
+
+    def ends(self, type_id: int, key: int) -> tuple[int, int]:
+        """Return source and destination of an edge, as type-wise IDs, from its key."""
+        ends = divmod(key >> 1, self.group_of(type_id).width)
+        return (ends[1], ends[0]) if key & 1 else ends
+
+    def _add_type(self, metadata: GraphMetadata, type_id: int) -> None:
+        edge_type = metadata.edge_types[type_id]
+        ends = metadata.node_type_id(edge_type.src), metadata.node_type_id(edge_type.dst)
+        first, second = min(ends), max(ends)
+        width = max(metadata.num_nodes[second], 1)
+        if metadata.num_nodes[first] * width >= 2**62:
+            raise InvalidInputError(
+                f"The edge type {str(edge_type)!r} joins too many nodes",
+                found=f"{metadata.num_nodes[first]:,} and {metadata.num_nodes[second]:,} nodes",
+                expected="fewer than 2**62 pairs of a source and a destination",
+                remedy="Correct the counts in metadata.json.",
+            )
+        group = self._groups.setdefault((first, second), _Group((first, second), width))
+        if not self.across_types or not group.edge_types:
+            group.edge_types.append(type_id)
+        group.edges += metadata.num_edges[type_id]
+        self._group_of.append((group, ends[0] > ends[1]))
+
+
 class DuplicateSearch:
     """The keys of all edges. Several threads can add edges.
 
@@ -67,6 +124,10 @@ class DuplicateSearch:
         across_types: Treat edges of different types between the same node types as edges of the first type,
             and their places as homogeneous edge IDs, so that duplicates are found across types.
 
+    Attributes:
+        pairs: The edge types by the node types that they join.
+        buckets: Number of parts that are searched separately.
+
     Raises:
         InvalidInputError: Two node types have more than 2**62 pairs of nodes.
     """
@@ -79,11 +140,8 @@ class DuplicateSearch:
         self._waiting: dict[int, list[tuple[Ids, Ids]]] = {}  # edges by type until they are written
         self._most_waiting = min(WRITTEN_ROWS, memory // (BYTES_PER_BUCKET_EDGE * len(metadata.edge_types)))
         self._offsets = metadata.edge_offsets if across_types else None
-        self._groups: dict[tuple[int, int], _Group] = {}
-        self._group_of: list[tuple[_Group, bool]] = []
-        for type_id in range(len(metadata.edge_types)):
-            self._add_type(metadata, type_id)
-        self.buckets = _buckets(sum(metadata.num_edges), self._groups.values(), memory)
+        self.pairs = PairGroups(metadata, across_types=across_types)
+        self.buckets = _buckets(sum(metadata.num_edges), self.pairs.groups, memory)
         self._most_room = min(KEYS_AT_ONCE, sum(metadata.num_edges)) if self.buckets == 1 else 0
         self._room_of = threading.local()
         # validation rejects a graph with more edges than its metadata says; until then, ignore the excess
@@ -98,16 +156,16 @@ class DuplicateSearch:
             src: (n,) int64, type-wise IDs of the sources.
             dst: (n,) int64, type-wise IDs of the destinations.
         """
-        group, backwards = self._group_of[type_id]
         with self._lock:
             self._room -= len(src)
             if self._room < 0:
                 return
         if self._offsets is not None:
             places = places + self._offsets[type_id]
-            type_id = group.edge_types[0]
         keys = self._new_keys(len(src))
-        pack_keys(src, dst, group.node_types[0] == group.node_types[1], group.width, backwards, keys)
+        self.pairs.pack(type_id, src, dst, keys)
+        group = self.pairs.group_of(type_id)
+        type_id = group.edge_types[0] if self._offsets is not None else type_id
         if self.buckets == 1:
             with self._lock:
                 consecutive = len(places) > 0 and int(places[-1] - places[0]) == len(places) - 1
@@ -133,14 +191,12 @@ class DuplicateSearch:
     def _write(self, type_id: int, blocks: list[tuple[Ids, Ids]]) -> None:
         """Append edges of one type to the files of their buckets."""
         keys, places = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-        pairs = (keys >> 1).astype(np.uint64)  # both directions of a pair go to the same bucket
-        hashed = ((pairs * MIX) >> np.uint64(40)) % np.uint64(self.buckets)
-        buckets = hashed.astype(np.uint16)
-        order = np.argsort(buckets, kind="stable")
-        ends = np.cumsum(np.bincount(buckets, minlength=self.buckets))
-        rows = np.stack([keys[order], places[order]], axis=1)
+        rows = np.empty((2, len(keys)), np.int64)
+        bounds = np.empty(self.buckets + 1, np.int64)
+        split_keys(keys, places, bounds, *rows)
+        pieces = np.split(np.ascontiguousarray(rows.T), bounds[1:-1])
         with self._lock, explain_full_disk(self._scratch):
-            for bucket, piece in enumerate(np.split(rows, ends[:-1])):
+            for bucket, piece in enumerate(pieces):
                 if len(piece):
                     with self._file(type_id, bucket).open("ab") as stream:
                         stream.write(piece.data)  # tofile() does not report every full disk
@@ -149,32 +205,9 @@ class DuplicateSearch:
         """Yield the result for each group and bucket, in any order, with several threads."""
         while self._waiting:
             self._write(*self._waiting.popitem())
-        largest_first = sorted(self._groups.values(), key=lambda group: -group.edges)
+        largest_first = sorted(self.pairs.groups, key=lambda group: -group.edges)
         jobs = [(group, bucket) for group in largest_first for bucket in range(self.buckets)]
         return unordered_in_threads(lambda job: find_overlaps(self._load(*job)), jobs)
-
-    def ends(self, type_id: int, key: int) -> tuple[int, int]:
-        """Return source and destination of an edge, as type-wise IDs, from its key."""
-        ends = divmod(key >> 1, self._group_of[type_id][0].width)
-        return (ends[1], ends[0]) if key & 1 else ends
-
-    def _add_type(self, metadata: GraphMetadata, type_id: int) -> None:
-        edge_type = metadata.edge_types[type_id]
-        ends = metadata.node_type_id(edge_type.src), metadata.node_type_id(edge_type.dst)
-        first, second = min(ends), max(ends)
-        width = max(metadata.num_nodes[second], 1)
-        if metadata.num_nodes[first] * width >= 2**62:
-            raise InvalidInputError(
-                f"The edge type {str(edge_type)!r} joins too many nodes",
-                found=f"{metadata.num_nodes[first]:,} and {metadata.num_nodes[second]:,} nodes",
-                expected="fewer than 2**62 pairs of a source and a destination",
-                remedy="Correct the counts in metadata.json.",
-            )
-        group = self._groups.setdefault((first, second), _Group((first, second), width))
-        if self._offsets is None or not group.edge_types:
-            group.edge_types.append(type_id)
-        group.edges += metadata.num_edges[type_id]
-        self._group_of.append((group, ends[0] > ends[1]))
 
     def _file(self, type_id: int, bucket: int) -> Path:
         return self._scratch / f"{type_id}-{bucket}"
@@ -213,6 +246,39 @@ def pack_keys(src: Ids, dst: Ids, one_type: bool, width: int, backwards: bool, k
             keys[i] = (b * width + a) * 2 + 1
         else:
             keys[i] = (a * width + b) * 2
+
+
+@compiled
+def split_keys(keys: Ids, places: Ids, bounds: Ids, new_keys: Ids, new_places: Places) -> None:
+    """Order keys and places by bucket; both directions of a pair of nodes go to the same one.
+
+    Args:
+        keys: (n,) int64.
+        places: (n,) int64.
+        bounds: (buckets + 1,) int64, output: where each bucket begins.
+        new_keys: (n,) int64, output.
+        new_places: (n,) int64 or uint32, output.
+    """
+    buckets = np.uint64(len(bounds) - 1)
+    bounds[:] = 0
+    for key in keys:
+        bounds[unsigned(_bucket(key, buckets) + 1)] += 1
+    for bucket in range(len(bounds) - 1):
+        bounds[bucket + 1] += bounds[bucket]
+    for i in range(len(keys)):
+        bucket = unsigned(_bucket(keys[i], buckets))
+        place = unsigned(bounds[bucket])
+        bounds[bucket] += 1
+        new_keys[place], new_places[place] = keys[i], places[i]
+    for bucket in range(len(bounds) - 1, 0, -1):
+        bounds[bucket] = bounds[bucket - 1]
+    bounds[0] = 0
+
+
+@compiled_inline
+def _bucket(key: Any, buckets: Any) -> Any:
+    hashed = ((np.uint64(key) >> np.uint64(1)) * MIX) >> np.uint64(40)
+    return np.int64((hashed * buckets) >> np.uint64(24))
 
 
 @dataclass(frozen=True)
@@ -284,6 +350,29 @@ def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:
     blocks = (merged[begin : begin + COMPARED + 1] >> 1 for begin in range(0, len(merged), COMPARED))
     both_directions = sum(int(np.count_nonzero(pairs[1:] == pairs[:-1])) for pairs in blocks)
     return Overlaps(duplicates, int(same.sum()), both_directions)
+
+
+def merge_overlaps(found: Iterable[Overlaps]) -> Overlaps:
+    """Return the results of several groups or buckets as one."""
+    repeated: dict[int, list[Repeated]] = {}
+    parallel = both_directions = 0
+    for overlaps in found:
+        for type_id, again in overlaps.duplicates.items():
+            repeated.setdefault(type_id, []).append(again)
+        parallel += overlaps.parallel
+        both_directions += overlaps.reversed
+    merged = {type_id: _merged(blocks) for type_id, blocks in sorted(repeated.items())}
+    return Overlaps(merged, parallel, both_directions)
+
+
+def _merged(blocks: Sequence[Repeated]) -> Repeated:
+    known = sorted(
+        (place, key)
+        for block in blocks
+        for place, key in zip(block.places[: len(block.keys)].tolist(), block.keys.tolist(), strict=True)
+    )
+    keys = np.array([key for _, key in known[:EXAMPLES]], np.int64)
+    return Repeated(_sorted([block.places for block in blocks]), keys)
 
 
 def _sorted(arrays: Sequence[Ids]) -> Ids:

@@ -187,7 +187,8 @@ def run_verb(words: Sequence[str]) -> int:
 
 def _bounded(arguments: argparse.Namespace, console: Console) -> AbstractContextManager[None]:
     """Return a context that bounds the memory of this process and its children by ``--memory``."""
-    if getattr(arguments, "memory", None) is None:
+    others = getattr(arguments, "workers", None)  # then it is the memory of each of them
+    if getattr(arguments, "memory", None) is None or others:
         return nullcontext()
     from partition_ops.system.memory_guard import bounded_memory
 

@@ -170,6 +170,39 @@ def estimate_lines(estimate: dict[str, Any]) -> list[str]:
     return [*lines, "", "It should fit." if estimate["fits"] else "It does not fit: 'run' would reject it."]
 
 
+def workers_lines(estimate: dict[str, Any]) -> list[str]:
+    """Return the memory of each task on a worker, and how many workers or how much memory would do."""
+    rows = [["task", "number", "memory", "of it mapped", "fits"]]
+    for stage in estimate["stages"]:
+        for task in stage["tasks"]:
+            same = task["name"].split(" ")[0] == stage["stage"]
+            name = task["name"] if same else f"{stage['stage']} {task['name']}"
+            fits = "yes" if task["held"] <= estimate["memory"] else "no"
+            rows.append([name, f"{task['number']:,}", _size(task["memory"]), _size(task["mapped"]), fits])
+    workers, memory = f"{estimate['workers']:,} workers", _size(estimate["memory"])
+    spread = [stage["spread_by"] for stage in estimate["stages"] if stage["spread_by"]]
+    whole = [stage["stage"] for stage in estimate["stages"] if not stage["spread"]]
+    lines = [
+        f"{estimate['graph_name']}: {estimate['nodes']:,} nodes, {estimate['edges']:,} edges;"
+        f" {estimate['num_parts']} partitions, engine {estimate['engine']};"
+        f" {workers} of {memory} and {estimate['cores']} cores each",
+        "",
+        *table(rows),
+        "",
+        "Each worker has one task at a time. The pages of mapped files need no memory to fit.",
+        *(["Options: " + " ".join(spread)] if spread else []),
+        f"One task each, on one worker: {', '.join(whole)}.",
+        *(f"note: {warning}" for warning in estimate["warnings"]),
+        *(["", *estimate["remedies"]] if estimate["remedies"] else []),
+        "",
+        "It should fit." if estimate["fits"] else f"It does not fit on {workers} of {memory}.",
+        f"Least memory for {workers}: {_size(estimate['least_memory'])} each.",
+    ]
+    fewest, too_large = estimate["fewest_workers"], ", ".join(estimate["too_large"])
+    enough = f"none is enough for {too_large}" if fewest is None else f"{fewest:,}"
+    return [*lines, f"Least number of workers of {memory}: {enough}."]
+
+
 def _size(count: int) -> str:
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
 

@@ -188,7 +188,7 @@ def _other_options(before: Mapping[str, Mapping[str, Any]], wanted: RunConfig) -
     """Return the options that differ; options that the run did not have are ignored."""
     differ = []
     for stage in filter(wanted.takes_options_of, wanted.stages()):
-        then = before.get(stage.all_tasks[0].name, {})
+        then = before.get(stage.first_record, {})
         for name, value in wanted.of(stage.config).options().items():
             if name in then and name not in IGNORED_OPTIONS and _plain(then[name]) != _plain(value):
                 differ.append(f"{stage.name}.{name}: {_plain(then[name])} -> {_plain(value)}")

@@ -56,7 +56,9 @@ def compile_loops() -> float:
         first, second, text = (open_store(str(root / name)) for name in ("run", "run-grown", "text"))
         run_job(config, open_store(str(root / "first")), first)
         run_job(config, open_store(str(root / "grown")), second, previous=first)
-        auto = replace(config, engine="auto", probe=False, formats=("dgl",))
+        auto = replace(
+            config, engine="auto", probe=False, formats=("dgl",), validation_tasks=2, prepare_tasks=2
+        )
         run_job(auto, open_store(str(root / "first")), open_store(str(root / "run-auto")))
         for hops in (0, 2):
             other = replace(config, engine="random", num_hops=hops, out_edges=hops > 0, probe=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,13 +26,14 @@ from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import sha256_of
 from partition_ops.storage.uris import split_file_uri, split_uri
-from partition_ops.system.extras import check_installed
+from partition_ops.system.extras import check_installed, is_installed
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 if TYPE_CHECKING:
     from partition_ops.stages.idmap.string_ids import StringIds
     from partition_ops.stages.ingest.memory.arrays import MemoryGraph
+    from partition_ops.stages.validate.user_keys import FindRows, Pair, Rows
 
 Opener = Callable[[str], Store]
 
@@ -153,6 +154,25 @@ def ingest_graph_file(
 
             report_rejected_tables(error.counts, error.findings(), target, data_docs=data_docs)
             raise
+
+
+def rows_finder(opened: Opener) -> FindRows:
+    """Return the function by which ``validate`` finds the rows of tables that edges were made from.
+
+    It finds none if the packages are not installed that read tables.
+
+    Args:
+        opened: Opens the folders of tables.
+    """
+
+    def find_rows(graph: Store, wanted: Mapping[str, Collection[Pair]]) -> Mapping[str, Rows]:
+        if not all(map(is_installed, ("ibis", "duckdb"))):
+            return {}
+        from partition_ops.stages.ingest.located_rows import rows_of_edges
+
+        return rows_of_edges(graph, wanted, opened)
+
+    return find_rows
 
 
 def check_ingest_installed(uri: str, table_engine: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, make_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig
+from partition_ops.stages.prepare.options import PrepareTasks
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ValidateConfig
 
@@ -29,7 +30,7 @@ OtherStages = make_dataclass(
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, CacheConfig, PartitionConfig):
+class RunConfig(IngestConfig, ValidateConfig, PrepareTasks, ConvertConfig, CacheConfig, PartitionConfig):
     """Options of the whole job: those of the stages, and its own.
 
     The stages' options are inherited, or in a group if another package has the stage, so that a stage
@@ -96,8 +97,11 @@ class RunConfig(IngestConfig, ValidateConfig, ConvertConfig, CacheConfig, Partit
             if field.type is config:
                 own: Config = replace(getattr(self.others, field.name), graph_name=self.graph_name)
                 return own
-        shared = {"graph_name", *(name for name in groups(config) if hasattr(self, name))}
-        taken = (one.name for one in fields(config) if isinstance(self, config) or one.name in shared)
+        shared = {name for name in groups(config) if hasattr(self, name)}
+        for base in config.__mro__:
+            if is_dataclass(base) and isinstance(self, base):
+                shared |= {field.name for field in fields(base)}
+        taken = (one.name for one in fields(config) if one.name in shared)
         return config(**{name: getattr(self, name) for name in taken})
 
     def takes_options_of(self, stage: Stage) -> bool:

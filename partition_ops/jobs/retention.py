@@ -31,12 +31,14 @@ class Retained:
         kept: Reasons by URI of the runs that stay.
         removed: URIs of the runs that were removed.
         bytes: Bytes of the removed objects.
+        total: Bytes of the objects of all runs, with the removed ones.
         passed_over: URIs of folders beside the runs that are not runs.
     """
 
     kept: Mapping[str, str]
     removed: list[str]
     bytes: int
+    total: int
     passed_over: list[str]
 
 
@@ -105,6 +107,7 @@ def retain_runs(config: RetentionConfig, root: Store, *, now: float | None = Non
         kept=kept,
         removed=[root.uri_of(_folder(name)) for name in removed],
         bytes=sum(entry.size for name in removed for entry in runs[name].values()),
+        total=sum(entry.size for found in runs.values() for entry in found.values()),
         passed_over=[root.uri_of(_folder(name)) for name in folders if name not in runs],
     )
 

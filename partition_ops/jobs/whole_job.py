@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
@@ -20,11 +21,11 @@ from partition_ops.artifacts.stage import Stage, job_stages
 from partition_ops.artifacts.tasks import StageResult, Task, changed_option
 from partition_ops.artifacts.write_access import check_apart, check_root
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, PartitionOpsError
 from partition_ops.formats.format import main_config, output_formats
 from partition_ops.jobs.estimate import check_job
 from partition_ops.jobs.one_stage import run_stage
-from partition_ops.jobs.open_graph import open_graph
+from partition_ops.jobs.open_graph import open_graph, rows_finder
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
@@ -51,9 +52,15 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.traffic.train_nodes import check_train_nodes
 
 if TYPE_CHECKING:
+    from partition_ops.jobs.estimate import Estimate
     from partition_ops.stages.ingest.memory.arrays import MemoryGraph
+    from partition_ops.stages.validate.user_keys import FindRows
 
 logger = logging.getLogger("partition_ops")
+UNPUBLISHED = (
+    "%s was a finished output, and is none any more: its manifest was removed before its files were replaced."
+    " It is one again after a run that succeeds; with another output, it would have stayed"
+)
 
 Report = Callable[[StageResult], None]
 
@@ -170,6 +177,7 @@ def run_graph(
             earlier,
             progress or NoProgress(),
             report,
+            rows_finder(partial(open_store, settings=settings)),
         ).run()
 
 
@@ -188,13 +196,16 @@ def check_packages(config: RunConfig, *, expectations: bool) -> None:
         check_evaluator_installed()
 
 
-def check_before(config: RunConfig, source: Store, destination: Store) -> None:
+def check_before(config: RunConfig, source: Store, destination: Store) -> Estimate | None:
     """Check a job before any work: its options and its estimate.
 
     Args:
         config: Options.
         source: Root of the input graph.
         destination: Root of the output.
+
+    Returns:
+        The estimate; None if it is ignored.
 
     Raises:
         UsageError: Options do not fit the graph, or the input lies in the output.
@@ -206,8 +217,7 @@ def check_before(config: RunConfig, source: Store, destination: Store) -> None:
     check_options(config, metadata, source)
     check_train_nodes(source, metadata, config.sampling.train_nodes or ())
     output_formats(config.formats, config.num_hops)
-    if not config.ignore_estimate:
-        check_job(config, source, destination)
+    return None if config.ignore_estimate else check_job(config, source, destination)
 
 
 class _Job:
@@ -226,6 +236,7 @@ class _Job:
         previous: Store | None,
         progress: Progress,
         report: Report,
+        find_rows: FindRows | None = None,
     ) -> None:
         self.config = config
         self.source = source
@@ -234,6 +245,7 @@ class _Job:
         self.previous = previous
         self.progress = progress
         self.report = report
+        self.find_rows = find_rows
         self.results: list[StageResult] = []
         self._ended: list[StageResult] = []  # and not reported yet
         self._reporting = threading.Lock()
@@ -247,8 +259,9 @@ class _Job:
         check_packages(self.config, expectations=self.expectations is not None)
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))
-        with ThreadPoolExecutor(2) as threads:  # each check waits for several answers of S3
+        with ThreadPoolExecutor(3) as threads:  # each check waits for several answers of S3
             writable = threads.submit(check_root, "run", self.destination)
+            published = threads.submit(self.destination.exists, layout.MANIFEST)
             begun = threads.submit(self.destination.exists, layout.record("validate"))
             check_before(self.config, self.source, self.destination)
             writable.result()
@@ -261,6 +274,10 @@ class _Job:
                 remove_damaged(self.destination, self.progress)
             try:
                 self._stages()
+            except PartitionOpsError:
+                if published.result() and not self.destination.exists(layout.MANIFEST):
+                    logger.warning(UNPUBLISHED, self.destination.uri)
+                raise
             finally:
                 self._report(wait=True)
             quality = self.destination.read_json(layout.QUALITY_REPORT)
@@ -315,7 +332,7 @@ class _Job:
 
     def _forget_stale(self, stage: Stage) -> None:
         """Forget a stage of an earlier call that is not part of this job, if its results no longer fit."""
-        name, run = stage.all_tasks[0].name, self.destination
+        name, run = stage.first_record, self.destination
         if run.exists(layout.record(name)) and not Task.recorded(run, name).status().done:
             forget_task(run, name)
 
@@ -349,6 +366,7 @@ class _Job:
             progress=self.progress,
             previous=self.previous,
             expectations=self.expectations,
+            find_rows=self.find_rows,
             report=self._show,
         )
 

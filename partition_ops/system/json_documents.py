@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +54,39 @@ def check_document(
     if error is None:
         return
     place = error.json_path.removeprefix("$").lstrip(".") or "the document"
+    problem = f"{where}: {place} violates the format: {clipped(error.message, LONGEST)}"
+    unknown = _unknown_names(error)
     raise InvalidInputError(
-        f"{where}: {place} violates the format: {clipped(error.message, LONGEST)}",
+        f"{where} holds nothing" if document is None else problem,
+        found=clipped(", ".join(map(repr, unknown)), LONGEST) + ", which the format does not have"
+        if unknown
+        else None,
         expected=_expected(error),
-        remedy=f"schemas/{schema}.schema.json describes the format.",
+        remedy=f"{_suggestion(error, unknown)}schemas/{schema}.schema.json describes the format.",
     )
+
+
+def _schema_of(error: ValidationError) -> Mapping[str, Any]:
+    return error.schema if isinstance(error.schema, dict) else {}
+
+
+def _unknown_names(error: ValidationError) -> list[str]:
+    """Return the names in an object that its schema does not have, if it allows no others."""
+    schema = _schema_of(error)
+    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    if not closed or not isinstance(error.instance, dict):
+        return []
+    return [name for name in error.instance if name not in schema.get("properties", {})]
+
+
+def _suggestion(error: ValidationError, unknown: Sequence[str]) -> str:
+    """Return a question about the first unknown name that resembles one that the object does not have yet."""
+    instance: Any = error.instance
+    free = [one for one in _schema_of(error).get("properties", {}) if unknown and one not in instance]
+    for name in unknown:
+        for near in get_close_matches(name, free, n=1):
+            return f"Did you mean {near!r} instead of {clipped(repr(name), LONGEST)}? "
+    return ""
 
 
 def invalid_json_error(where: str, error: Exception) -> InvalidInputError:
@@ -79,7 +109,7 @@ def invalid_json_error(where: str, error: Exception) -> InvalidInputError:
 
 
 def _expected(error: ValidationError) -> str | None:
-    schema = error.schema if isinstance(error.schema, dict) else {}
+    schema = _schema_of(error)
     if "description" in schema:
         return str(schema["description"])
     return "an object with " + ", ".join(schema["required"]) if error.validator == "required" else None

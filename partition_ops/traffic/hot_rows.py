@@ -82,7 +82,10 @@ class CacheCurve:
 
     def add(self, part: int, reads: Singles) -> None:
         """Add a trainer; see `TrafficModel.traffic`. Peak memory: 21 bytes a node."""
-        most = np.sort(reads[self.cacheable.remote(part, reads)])[::-1]
+        found, room = reads[self.cacheable.remote(part, reads)], self.cacheable.room(part, max(CURVE))
+        if room < len(found):  # a tenth of the time of a sort of all, with many partitions
+            found = np.partition(found, -max(room, 1))[len(found) - room :]
+        most = np.sort(found)[::-1]
         sums = np.concatenate([[0.0], np.cumsum(most, dtype=np.float64)])
         rooms = (min(self.cacheable.room(part, share), len(most)) for share in CURVE)
         self.saved[part] = [float(sums[room]) for room in rooms]

@@ -18,7 +18,6 @@ Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 WIDTH = 4
-SMALL = 1e-3
 MOST = 1 - 1e-13  # probability of an event that is certain, so that logarithms are finite
 
 
@@ -49,22 +48,6 @@ def _seed_chance(batches: Batches, node: Any, column: int) -> Any:
     return batches.chances[column] if chosen else 0.0
 
 
-@compiled_inline
-def _minus_log(chance: Any) -> Any:
-    """Return -log(1 - chance), by its series if that is exact in float32."""
-    if chance < SMALL:
-        return chance * (1.0 + chance * (0.5 + chance / 3.0))
-    return -np.log1p(-min(chance, MOST))
-
-
-@compiled_inline
-def _chance(message: Any) -> Any:
-    """Return 1 - exp(-message), by its series if that is exact in float32."""
-    if message < SMALL:
-        return message * (1.0 - message * (0.5 - message / 6.0))
-    return -np.expm1(-message)
-
-
 @compiled
 def write_messages(
     group_nodes: Ids,
@@ -78,7 +61,7 @@ def write_messages(
     begin: int,
     end: int,
 ) -> None:
-    """Write -log(1 - q) of some groups, q being the chance that an edge of it is sampled up to a layer.
+    """Write for some groups the chance that an edge of it is sampled up to a layer.
 
     A node that enters the batch in layer j is sampled in each later one: it misses an edge with probability
     prod(1 - y) over the layers from j + 1 on, y = min(1, fan-out / size). Layers count from 1; the first
@@ -113,7 +96,7 @@ def write_messages(
                 here = entered[j - 1, node, column]
                 chance += here * reached[j]
                 total += here * times[j]
-            messages[group, column] = _minus_log(chance)
+            messages[group, column] = chance
             if messages.shape[1] > WIDTH:
                 messages[group, WIDTH + column] = total
 
@@ -129,19 +112,21 @@ def enter(
     begin: int,
     end: int,
 ) -> None:
-    """Write ``entered[layer - 1]`` of some nodes; see `write_messages`."""
+    """Write ``entered[layer - 1]`` of some nodes, which is 0; see `write_messages`."""
     for node in range(begin, end):
-        a = b = c = d = 0.0
+        if first[node] == first[node + 1] and not batches.train[node]:
+            continue
+        a = b = c = d = 1.0
         for i in range(first[node], first[node + 1]):
             group = unsigned(groups[unsigned(i)])
-            a += messages[group, 0]
-            b += messages[group, 1]
-            c += messages[group, 2]
-            d += messages[group, 3]
+            a *= 1.0 - messages[group, 0]
+            b *= 1.0 - messages[group, 1]
+            c *= 1.0 - messages[group, 2]
+            d *= 1.0 - messages[group, 3]
         for column in range(WIDTH):
-            message = a if column == 0 else b if column == 1 else c if column == 2 else d
+            missed = a if column == 0 else b if column == 1 else c if column == 2 else d
             before = _seed_chance(batches, node, column)
-            now = before + (1.0 - before) * _chance(message)
+            now = 1.0 - (1.0 - before) * missed
             for j in range(1, layer):
                 before += entered[j - 1, node, column]
             entered[layer - 1, node, column] = max(now - before, 0.0)
@@ -162,31 +147,35 @@ def add_rows(
     """Add up what batches read of some nodes, after the last layer.
 
     Args:
-        messages: (groups, 2 WIDTH) float32, of the last layer.
+        messages: (groups, WIDTH) or (groups, 2 WIDTH) float32, of the last layer.
         rows: (WIDTH, parts) float64, increased by the expected rows that a batch reads from each partition.
         neighbours: (WIDTH, 2) float64, increased by the expected sampled edges whose source is in the
-            partition of the trainer, and by the others.
-        reads: (nodes, WIDTH) float32, output: the chance that a batch reads each row; or (0, WIDTH).
+            partition of the trainer, and by the others, if the messages have the expected samples.
+        reads: (nodes, WIDTH) float32, zeros, output: the chance that a batch reads each row; or (0, WIDTH).
     """
+    sampled = messages.shape[1] > WIDTH
     for node in range(begin, end):
+        if first[node] == first[node + 1] and not batches.train[node]:
+            continue
         part = batches.parts[unsigned(node)]
-        a = b = c = d = 0.0
+        a = b = c = d = 1.0
         e = f = g = h = 0.0
         for i in range(first[node], first[node + 1]):
             group = unsigned(groups[unsigned(i)])
-            a += messages[group, 0]
-            b += messages[group, 1]
-            c += messages[group, 2]
-            d += messages[group, 3]
-            e += messages[group, 4]
-            f += messages[group, 5]
-            g += messages[group, 6]
-            h += messages[group, 7]
+            a *= 1.0 - messages[group, 0]
+            b *= 1.0 - messages[group, 1]
+            c *= 1.0 - messages[group, 2]
+            d *= 1.0 - messages[group, 3]
+            if sampled:
+                e += messages[group, 4]
+                f += messages[group, 5]
+                g += messages[group, 6]
+                h += messages[group, 7]
         for column in range(WIDTH):
-            message = a if column == 0 else b if column == 1 else c if column == 2 else d
+            missed = a if column == 0 else b if column == 1 else c if column == 2 else d
             edges = e if column == 0 else f if column == 1 else g if column == 2 else h
             seed = _seed_chance(batches, node, column)
-            chance = seed + (1.0 - seed) * _chance(message)
+            chance = 1.0 - (1.0 - seed) * missed
             rows[column, part] += chance
             neighbours[column, 0 if part == batches.trainers[column] else 1] += edges
             if len(reads):
@@ -199,13 +188,20 @@ def weigh_edges(
 ) -> None:
     """Write the expected rows, times a cost, that a batch reads over each out-edge of some nodes.
 
-    A row is read with probability 1 - exp(-m), m being the sum of the messages of its edges, in the first
-    column; each edge gets its share of m.
+    A row is read with probability 1 - exp(-m), m being the sum over its edges of -log(1 - q), which are the
+    messages here, in the first column; each edge gets its share of m.
     """
     for node in range(begin, end):
         total = 0.0
         for i in range(first[node], first[node + 1]):
             total += messages[unsigned(groups[unsigned(i)]), 0]
-        factor = _chance(total) / total * cost if total > 0 else 0.0
+        factor = -np.expm1(-total) / total * cost if total > 0 else 0.0
         for i in range(first[node], first[node + 1]):
             weights[unsigned(i)] = messages[unsigned(groups[unsigned(i)]), 0] * factor
+
+
+@compiled
+def take_logs(messages: Singles) -> None:
+    """Replace each chance q in the first column by -log(1 - q)."""
+    for group in range(len(messages)):
+        messages[group, 0] = -np.log1p(-min(np.float64(messages[group, 0]), MOST))

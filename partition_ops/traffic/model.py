@@ -34,7 +34,15 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.system.parallel import map_in_threads
-from partition_ops.traffic.loops import WIDTH, Batches, add_rows, enter, weigh_edges, write_messages
+from partition_ops.traffic.loops import (
+    WIDTH,
+    Batches,
+    add_rows,
+    enter,
+    take_logs,
+    weigh_edges,
+    write_messages,
+)
 from partition_ops.traffic.sampled_edges import SampledEdges, zeros
 
 Parts = npt.NDArray[np.int32]
@@ -147,6 +155,11 @@ class TrafficModel:
         self._fanouts = np.array([np.inf if f == ALL else f for f in reversed(sampling.fanouts)])
 
     @property
+    def workers(self) -> int | None:
+        """Number of threads of a pass over the edges: one for a small graph, None for as many as cores."""
+        return 1 if max(self.edges.num_nodes, self.edges.num_groups) <= RANGE else None
+
+    @property
     def fanouts(self) -> Floats:
         """(layers,) float64, edges of a type that each layer samples, the seeds' first; inf for all."""
         return self._fanouts
@@ -181,6 +194,31 @@ class TrafficModel:
                         whole = np.zeros_like(whole)
         return Traffic(seeds, -(-seeds // self.sampling.batch_size), rows, neighbours)
 
+    def about_remote_rows(self, parts: Parts, num_parts: int) -> Floats:
+        """Return (parts,) float64: about `Traffic.remote_rows`, to compare assignments.
+
+        All batches of an epoch count as equal. With 2 to 16 batches of a trainer, this takes half the time of
+        `traffic`, and the same memory but for 16 bytes a group.
+
+        Args:
+            parts: (nodes,) int32, the partition of each node.
+            num_parts: Number of partitions.
+        """
+        seeds = np.bincount(parts[self.train], minlength=num_parts)
+        columns = [(part, *self.equal_batches(int(seeds[part]))) for part in np.flatnonzero(seeds).tolist()]
+        found = np.zeros(num_parts)
+        for at in range(0, len(columns), WIDTH):
+            some = columns[at : at + WIDTH]
+            rows, _ = self._read(self._batches(parts, some), num_parts, sampled=False)
+            for (part, _, times), of_parts in zip(some, rows.sum(axis=2), strict=False):
+                found[part] = times * (of_parts.sum() - of_parts[part])
+        return found
+
+    def equal_batches(self, seeds: int) -> tuple[float, float]:
+        """Return the chance that one of a trainer's train nodes is a seed of a batch, and its batches."""
+        size = self.sampling.batch_size
+        return min(1.0, size / seeds), max(1.0, seeds / size)
+
     def reads(self, parts: Parts, part: int) -> Singles:
         """Return (nodes,) float32: the expected number of times that a trainer reads each row in an epoch.
 
@@ -192,7 +230,7 @@ class TrafficModel:
         columns = self._columns(part, int(np.count_nonzero(self.train & (parts == part))))
         if columns:
             reads = np.zeros((self.edges.num_nodes, WIDTH), np.float32)
-            self._read(self._batches(parts, columns), int(parts.max(initial=0)) + 1, reads)
+            self._read(self._batches(parts, columns), int(parts.max(initial=0)) + 1, reads, sampled=False)
             for number, (_, _, times) in enumerate(columns):
                 result += np.float32(times) * reads[:, number]
         return result
@@ -207,7 +245,7 @@ class TrafficModel:
         """
         reads = np.zeros((self.edges.num_nodes, WIDTH), np.float32)
         columns = [(int(part), float(chance), 1.0) for part, chance in zip(trainers, chances, strict=True)]
-        self._read(self._batches(parts, columns), int(parts.max(initial=0)) + 1, reads)
+        self._read(self._batches(parts, columns), int(parts.max(initial=0)) + 1, reads, sampled=False)
         return reads
 
     def edge_weights(self, num_parts: int = 1, costs: Sequence[float] | None = None) -> Singles:
@@ -231,6 +269,7 @@ class TrafficModel:
         chance = min(1.0, self.sampling.batch_size * num_parts / seeds)
         nowhere = np.zeros(self.edges.num_nodes, np.int32)
         messages = self._layers(self._batches(nowhere, [(EVERY_TRAINER, chance, 1.0)]))
+        take_logs(messages)
         by_type = np.ones(self._num_types) if costs is None else np.asarray(costs, np.float64)
 
         def weigh(piece: tuple[int, int, int]) -> None:
@@ -238,7 +277,7 @@ class TrafficModel:
             graph = self.edges.first, self.edges.groups
             weigh_edges(*graph, messages, float(by_type[type_id]), weights, begin, end)
 
-        deque(map_in_threads(weigh, self._pieces()), maxlen=0)
+        deque(map_in_threads(weigh, self._pieces(), workers=self.workers), maxlen=0)
         return weights
 
     def _columns(self, part: int, seeds: int) -> list[tuple[int, float, float]]:
@@ -261,9 +300,11 @@ class TrafficModel:
             trainers[number], chances[number] = trainer, chance
         return Batches(self.train, np.asarray(parts, np.int32), trainers, chances, self._fanouts)
 
-    def _read(self, batches: Batches, num_parts: int, reads: Singles | None = None) -> tuple[Floats, Floats]:
+    def _read(
+        self, batches: Batches, num_parts: int, reads: Singles | None = None, *, sampled: bool = True
+    ) -> tuple[Floats, Floats]:
         """Return (WIDTH, parts, types) expected rows of a batch, and (WIDTH, 2) expected sampled edges."""
-        messages = self._layers(batches, sampled=True)
+        messages = self._layers(batches, sampled=sampled)
         kept = np.zeros((0, WIDTH), np.float32) if reads is None else reads
         rows, neighbours = np.zeros((WIDTH, num_parts, self._num_types)), np.zeros((WIDTH, 2))
 
@@ -274,7 +315,7 @@ class TrafficModel:
             add_rows(*graph, batches, messages, found, sums, kept, begin, end)
             return type_id, found, sums
 
-        for type_id, found, sums in map_in_threads(add, self._pieces()):
+        for type_id, found, sums in map_in_threads(add, self._pieces(), workers=self.workers):
             rows[:, :, type_id] += found
             neighbours += sums
         return rows, neighbours

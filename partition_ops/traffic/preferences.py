@@ -65,7 +65,6 @@ def preferences(model: TrafficModel, parts: Parts, importance: Floats) -> Prefer
     """
     num_parts, nodes = len(importance), model.edges.num_nodes
     seeds = np.bincount(parts[model.train], minlength=num_parts)
-    size = model.sampling.batch_size
     stays, best = np.zeros(nodes, np.float32), np.full(nodes, -np.inf, np.float32)
     targets = np.full(nodes, NOWHERE, np.int32)
     for at in range(0, num_parts, WIDTH):
@@ -74,12 +73,12 @@ def preferences(model: TrafficModel, parts: Parts, importance: Floats) -> Prefer
         for number, part in enumerate(some):
             columns.trainers[number] = part
             if seeds[part]:
-                columns.chances[number] = min(1.0, size / seeds[part])
-                columns.batches[number] = importance[part] * max(1.0, seeds[part] / size)
+                chance, batches = model.equal_batches(int(seeds[part]))
+                columns.chances[number], columns.batches[number] = chance, importance[part] * batches
         reads = model.reads_of_batches(parts, columns.trainers, columns.chances)
         reached = _reached(model, parts, columns, reads)
         each = partial(_compare, model.train, parts, columns, reads, reached, stays, best, targets)
-        deque(map_in_threads(each, range(0, nodes, RANGE)), maxlen=0)
+        deque(map_in_threads(each, range(0, nodes, RANGE), workers=model.workers), maxlen=0)
     gains = best - stays
     targets[gains <= 0] = NOWHERE
     return Preferences(targets, gains)
@@ -93,7 +92,7 @@ def _reached(model: TrafficModel, parts: Parts, columns: _Columns, reads: Single
     for fanout in reversed(model.fanouts):
         sums = np.zeros((edges.num_groups, WIDTH), np.float32)
         each = partial(_send_back, edges.first, edges.groups, parts, columns.trainers, reads, found, sums)
-        deque(map_in_threads(each, range(WIDTH)), maxlen=0)
+        deque(map_in_threads(each, range(0, WIDTH, 2), workers=model.workers), maxlen=0)
         found[:] = 0
         _take_back(edges.group_nodes, edges.group_sizes, float(fanout), sums, later, found)
     return found
@@ -110,15 +109,19 @@ def _send_back(
     sums: Singles,
     column: int,
 ) -> None:
-    """Add to each group what a batch gains by one more sample of each of its edges, in one column."""
-    trainer = trainers[column]
-    if trainer < 0:
-        return
+    """Add to each group what a batch gains by one more sample of each of its edges, in two columns."""
+    left, right = trainers[column], trainers[column + 1]
     for u in range(len(first) - 1):
-        value = (found[u, column] + (parts[u] != trainer)) * (1 - reads[u, column])
-        if value > 0:
+        one = two = np.float32(0.0)
+        if left >= 0:
+            one = (found[u, column] + np.float32(parts[u] != left)) * (1 - reads[u, column])
+        if right >= 0:
+            two = (found[u, column + 1] + np.float32(parts[u] != right)) * (1 - reads[u, column + 1])
+        if one > 0 or two > 0:
             for i in range(first[u], first[u + 1]):
-                sums[unsigned(groups[unsigned(i)]), column] += value
+                group = unsigned(groups[unsigned(i)])
+                sums[group, column] += one
+                sums[group, column + 1] += two
 
 
 @compiled
@@ -148,6 +151,8 @@ def _compare(
 ) -> None:
     """Note what some nodes, from ``begin`` on, save where they are, and in the best other partition."""
     for v in range(begin, min(begin + RANGE, len(parts))):
+        if not train[v] and not reads[v].any():
+            continue
         for column in range(WIDTH):
             part = columns.trainers[column]
             if part < 0:

@@ -71,6 +71,61 @@ class SampledEdges:
         return found
 
 
+def reached(edges: SampledEdges, train: Ids, layers: int) -> SampledEdges:
+    """Return the edges that batches can sample, in their order; the arrays of ``edges`` are overwritten.
+
+    The model expects the same of them: the others have no part in it. Where a part of a type is trained,
+    they are up to seven of eight groups, so that evaluations take as little as a third of the time.
+
+    Args:
+        edges: All edges.
+        train: (nodes,) bool, the train nodes.
+        layers: Number of layers.
+
+    Peak memory: 2 bytes a node, and 17 bytes a group.
+    """
+    near, sources = np.array(train, np.bool_), np.zeros(edges.num_nodes, np.bool_)
+    for _ in range(layers - 1):
+        _mark_sources(edges.first, edges.groups, edges.group_nodes, near, sources)
+        near |= sources
+    kept: Ids = near[edges.group_nodes]
+    if kept.all():
+        return edges
+    numbers = np.cumsum(kept, dtype=edges.groups.dtype) - 1
+    real = edges.num_groups - len(edges.joined)
+    count = _keep(edges.first, edges.groups, kept, numbers)
+    joined = numbers[edges.joined[kept[real:]]].astype(np.int64)
+    return SampledEdges(
+        edges.first, edges.groups[:count], edges.group_nodes[kept], edges.group_sizes[kept], joined
+    )
+
+
+@compiled
+def _mark_sources(first: Counts, groups: Ids, group_nodes: Ids, near: Ids, sources: Ids) -> None:
+    """Mark the nodes with an edge to a node that is near."""
+    for node in range(len(first) - 1):
+        for i in range(first[node], first[node + 1]):
+            if near[unsigned(group_nodes[unsigned(groups[unsigned(i)])])]:
+                sources[node] = True
+                break
+
+
+@compiled
+def _keep(first: Counts, groups: Ids, kept: Ids, numbers: Ids) -> int:
+    """Keep the edges of some groups, with the new numbers of these; return how many edges."""
+    at = begin = 0
+    for node in range(len(first) - 1):
+        end = first[node + 1]
+        for i in range(begin, end):
+            group = unsigned(groups[unsigned(i)])
+            if kept[group]:
+                groups[unsigned(at)] = numbers[group]
+                at += 1
+        begin = end
+        first[node + 1] = at
+    return at
+
+
 class EdgeCollector:
     """Sorts edges by source, and numbers their groups.
 

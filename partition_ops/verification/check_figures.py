@@ -38,6 +38,7 @@ from partition_ops.verification.expected_graph import ExpectedGraph
 CHECK = "figures"
 DECIMALS = 6
 DOCUMENTS = (".json", ".yaml", ".txt")  # suffixes
+OPTIONAL = {"contents", "nodes_by_degree"}  # in stats.json of a partition
 SUMMARISED = ("num_parts", "num_nodes", "num_edges", "replication_factor")
 SLOWEST = {"slowest_rows": "remote_rows_per_batch", "slowest_ratio": "ratio"}
 MORE_OPTIONS = ("num_nodes", "still_there", "previous")  # of the record, which is not only of options
@@ -106,6 +107,9 @@ def _check_stats(findings: Findings, output: Store, part: int, expected: Figures
     found = read_document(output, key, "partition_stats")
     for name, value in expected.items():
         findings.same(CHECK, f"{name} of {key}", found.get(name), value)
+    unknown = sorted(found.keys() - expected.keys() - OPTIONAL)
+    if unknown:
+        findings.fail(CHECK, f"{key} has entries that nothing reads: {', '.join(map(repr, unknown))}")
     for kind, of_nodes in (("inner", "inner_nodes"), ("halo", "halo_nodes")):
         if "nodes_by_degree" in found:
             number, total = sum(found["nodes_by_degree"][kind]), sum(expected[of_nodes].values())

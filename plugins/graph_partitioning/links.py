@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 PREFIX = "/graph-partitioning"
 
 
-def base_path() -> str:
-    """Return the path that Airflow is served below, without a slash at its end."""
+def base_url() -> str:
+    """Return the address that Airflow is served at, without a slash at its end; it may be only a path."""
     from airflow.sdk.configuration import conf
 
-    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+    return (conf.get("api", "base_url", fallback="") or "").rstrip("/")
+
+
+def base_path() -> str:
+    """Return the path that Airflow is served below, without a slash at its end."""
+    return urlsplit(base_url()).path.rstrip("/")
 
 
 def task_path(dag_id: str, run_id: str, task_id: str, map_index: int | None = -1) -> str:

@@ -83,6 +83,21 @@ class Approval(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alerting(Options):
+    """Who is told what happens to runs of the graph."""
+
+    alerts: tuple[str, ...] | None = option(
+        None,
+        help="Names of alerts in the Airflow Variable graph_alerts, separated by commas. They are told if a"
+        " run fails, waits for approval or exceeds a limit, and if the graph was not renewed for some days.",
+        title="Alerts",
+        section="Publishing",
+        metavar="NAME,…",
+        empty="nobody is told",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Retention(Options):
     """Which older runs of the graph are removed."""
 
@@ -158,6 +173,7 @@ FORM = (
     IdMapConfig,
     Replacement,
     Approval,
+    Alerting,
     Retention,
 )
 
@@ -236,10 +252,13 @@ def run_config(settings: Mapping[str, Any]) -> RunConfig:
 
 
 def unknown_params(given: Iterable[str], known: Collection[str]) -> str:
-    """Return which params a DAG does not have, each with the nearest name, as a sentence; ``""`` if none."""
+    """Return which params a DAG does not have, each with the nearest name, as a sentence; ``""`` if none.
+
+    What Airflow's provider of OpenLineage adds to the params of a DAG run that a task triggers is no mistake.
+    """
     words = []
     for name in given:
-        if name not in known:
+        if name not in known and name != "openlineage":
             near = get_close_matches(name, known, n=1)
             words.append(f"there is no param {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
     text = "; ".join(words)

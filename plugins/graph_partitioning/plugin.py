@@ -28,18 +28,24 @@ class GraphPartitioningPlugin(AirflowPlugin):
     @cached_property
     def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
         page = f"{base_path()}{PREFIX}/"
+        icons = {
+            "icon": f"{base_path()}{PREFIX}/static/graph.svg",
+            "icon_dark_mode": f"{base_path()}{PREFIX}/static/graph_dark.svg",
+        }
         return [
-            {"name": "Graphs", "href": page, "destination": "nav", "url_route": "graphs"},
+            {"name": "Graphs", "href": page, "destination": "nav", "url_route": "graphs", **icons},
             {
                 "name": "Graphs",
                 "href": f"{page}?dag_id={{DAG_ID}}",
                 "destination": "dag",
                 "url_route": "graphs-of-dag",
+                **icons,
             },
             {
                 "name": "Graph",
                 "href": f"{page}?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
                 "destination": "dag_run",
                 "url_route": "graph-of-run",
+                **icons,
             },
         ]

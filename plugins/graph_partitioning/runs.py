@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 XCOM_KEY = "graph_run"
 FAILURE_KEY = "graph_failure"  # XCom with the problem of a failed task, for the page of all graphs
+ESTIMATE_KEY = "graph_estimate"  # XCom with the estimated seconds of a run by stage
+PROGRESS_KEY = "graph_progress"  # XCom with the last line of progress of a running task
 AIRFLOW_ID = "graph_partitioning_airflow_id"
 SETTLE_SECONDS = 1.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")

@@ -21,7 +21,7 @@ from tests.integration.test_killed import content
 
 ENGINES = ("random", "metis")
 TIMEOUT = timedelta(seconds=4)  # instead of 20 minutes; locks have whole seconds
-REFUSALS = ("taken over", "in use", "process that does not go on")
+REFUSALS = ("taken over", "in use", "process that does not go on", "is not held by")
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,10 @@ def test_kubernetes_is_given_what_the_values_say(stack: Stack) -> None:
     pods = json.loads(answer.splitlines()[-1])
     for task_id, pod in pods.items():
         (base,) = pod["spec"]["containers"]
-        stage = "validate" if task_id == "revalidate" else task_id.partition(".")[0]
-        mapped = task_id in ("convert.scatter", "convert.gather")
-        expected = json.loads(said).get(stage) if mapped or "." not in task_id else None
+        group, _, task = task_id.partition(".")
+        stage = {"revalidate": "validate", "validation": "validate", "preparation": "prepare"}.get(
+            group, group
+        )
+        expected = json.loads(said).get(stage) if task in ("", "scatter", "gather") else None
         assert base.get("resources") == (expected and expected["resources"]), task_id
         assert (base["name"], base["image"], base["args"]) == ("base", "ours:1", ["run"])

@@ -31,8 +31,14 @@ CONNECTION = "graph_store"
 INPUT = f"s3://{BUCKET}/input/small"
 BROKEN = f"s3://{BUCKET}/input/broken"
 OUTPUT = f"s3://{BUCKET}/output"
+ALERT = "hook"  # that the environment defines
 ROW, VALUE = 2, 4321
 RUN_SECONDS = 1200.0
+
+
+def lineage_file(folders: Folders) -> Path:
+    """Return the file with the events of OpenLineage, one a line."""
+    return folders.logs / "lineage.jsonl"
 
 
 @dataclass(frozen=True)

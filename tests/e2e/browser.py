@@ -121,6 +121,10 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._send("Emulation.setEmulatedMedia", features=[scheme])
 
+    def show_times_in(self, zone: str) -> None:
+        """Be the browser of a person in a time zone, such as ``Asia/Seoul``."""
+        self._send("Emulation.setTimezoneOverride", timezoneId=zone)
+
     def screenshot(self, file: Path) -> None:
         file.write_bytes(base64.b64decode(self._send("Page.captureScreenshot")["data"]))
 

@@ -20,7 +20,13 @@ HOME = "/graph-partitioning/"
 
 
 def read(site: Site, path: str = HOME, user: str = USER) -> requests.Response:
-    return site.session(user, cookie=True).get(site.url(path), params={"wait": "2"}, timeout=60)
+    """A page with all of its figures, on a machine that is busy too."""
+    session = site.session(user, cookie=True)
+    for _ in range(30):
+        answer = session.get(site.url(path), params={"wait": "2"}, timeout=60)
+        if "data-pending" not in answer.text:
+            break
+    return answer
 
 
 def graph_path(site: Site, run: Run) -> str:

@@ -47,7 +47,12 @@ def test_every_task_succeeds_at_once(site: Site, published: Run) -> None:
     assert [task.state for task in skipped] == 3 * ["skipped"]
     tasks = [task for task in tasks if task not in skipped]
     # the graph is small, so that all groups share a task, and so do all partitions
-    mapped = ["convert.scatter [group 0]", f"convert.gather [parts 0-{PARTS - 1}]"]
+    split = [
+        f"{group}.{name}"
+        for group in ("validation", "preparation")
+        for name in ("plan", "scatter [groups 0-1]", "gather [ranges 0-1]")
+    ]
+    mapped = [*split, "convert.scatter [group 0]", f"convert.gather [parts 0-{PARTS - 1}]"]
     rest = [*STAGES, "revalidate", "convert.partitions", *mapped, "publish", "release"]
     assert sorted(task.name for task in tasks) == sorted(rest)
     assert {(task.state, task.try_number) for task in tasks} == {("success", 1)}

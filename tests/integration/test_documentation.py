@@ -26,7 +26,19 @@ from tests.pages import commands_to_run, run_blocks, run_commands
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = ["partition", "balance", "repair", "manifest-last", "from-dgl", "from-graphstorm"]
+PAGES = ["partition", "balance", "repair", "manifest-last", "from-dgl", "from-graphstorm", "text-embeddings"]
+# stands in for a package of 2 GB and a model that has to be downloaded: equal texts get equal vectors
+ENCODER = """
+import zlib
+import numpy as np
+
+class SentenceTransformer:
+    def __init__(self, name):
+        self.name = name
+
+    def encode(self, texts):
+        return np.stack([np.random.default_rng(zlib.crc32(text.encode())).random(8) for text in texts])
+"""
 
 
 def write_graphs(folder: Path) -> None:
@@ -62,6 +74,9 @@ def test_every_block_of_the_page_runs(
 ) -> None:
     prepare(tmp_path, monkeypatch)
     np.save("node_emb.npy", np.ones((40, 4)))
+    if name == "text-embeddings":
+        Path("sentence_transformers.py").write_text(ENCODER)
+        monkeypatch.syspath_prepend(tmp_path)
     if name == "manifest-last":
         run_commands("partition-ops run graphs/citations out/citations --num-parts 2", called)
     run_blocks(DOCS / f"{name}.md", called)
@@ -78,7 +93,7 @@ PLACEHOLDERS = {
     "--mpi-ranks 16": "--mpi-ranks 2",
     "'kill, S3' --share 0.1": "'kill, S3, random' --share 0.001",
     "--journal FILE --processes 1": "--journal journal --only 'four at once, local' --share 0.001",
-    "--seed e1 --minutes 130 --journal FILE": "--seed e1 --only 'four at once, local' --share 0.001",
+    "--seed h1 --minutes 160 --journal FILE": "--seed h1 --only 'four at once, local' --share 0.001",
     "kubectl create": "kubectl create --dry-run=client",
 }
 # pages with commands as indented text, and the command that makes the output that they read

@@ -21,6 +21,7 @@ from graph_partitioning.operators.schema import WriteSchemaOperator
 
 import partition_ops
 import partition_ops.ingest
+from partition_ops.artifacts.run_figures import seconds_by_stage
 from partition_ops.jobs.changes import find_table_changes
 from partition_ops.jobs.open_graph import check_continues, open_graph
 from partition_ops.storage import StorageSettings, open_store
@@ -68,6 +69,25 @@ def test_users_keys_come_back(shop: Path, tmp_path: Path, called: Called) -> Non
         "id": ["u07", "u2", "u7", "ü1"],
         "value": [0.0, 1.0, 2.0, 3.0],
     }
+
+
+def test_ingest_is_among_the_seconds_of_a_run(shop: Path) -> None:
+    found = seconds_by_stage(open_store(str(shop / "out")))
+    record = json.loads((shop / "out/ingest/records/ingest.json").read_text())
+    assert next(iter(found)) == "ingest"
+    assert found["ingest"] == round(record["seconds"], 3) > 0
+
+
+def test_a_run_that_is_rejected_names_the_rows_of_the_table(tmp_path: Path, called: Called) -> None:
+    (tmp_path / "facts.csv").write_text("s,o\nann,bob\nbob,cy\nann,bob\n")
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: facts\nnodes: {person: }\n"
+        "edges: {'person:knows:person': {table: facts.csv, src: s, dst: o}}\n"
+    )
+    done = called("run", tmp_path / "graph.yaml", tmp_path / "out", "--num-parts", 2)
+    assert done.returncode == 3
+    assert "'ann' -> 'bob', edge 1" in done.stderr
+    assert "from facts.csv, rows 0 and 2" in done.stderr
 
 
 def test_the_output_is_verified_against_the_tables(shop: Path) -> None:

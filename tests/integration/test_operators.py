@@ -21,7 +21,12 @@ from graph_partitioning.operators.convert import (
 from graph_partitioning.operators.fetch import FetchPartitionsOperator
 from graph_partitioning.operators.idmap import ExportIdMapsOperator, RestoreRowsOperator
 from graph_partitioning.operators.partition import PartitionNodesOperator
-from graph_partitioning.operators.prepare import PrepareGraphOperator
+from graph_partitioning.operators.prepare import (
+    GatherNeighboursOperator,
+    PlanPreparationOperator,
+    PrepareGraphOperator,
+    ScatterHalfEdgesOperator,
+)
 from graph_partitioning.operators.probe import ProbePartitionsOperator
 from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
@@ -30,6 +35,7 @@ from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.operators.verify import VerifyRunOperator
 from graph_partitioning.runs import XCOM_KEY, run_root
 
+from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError, TransientStorageError
 from partition_ops.formats.format import get_format
 from partition_ops.stages.partition.options import PartitionConfig
@@ -47,12 +53,13 @@ def run_all(
     where: dict[str, Any],
     ti: TaskInstance,
     probe: dict[str, Any] | None = None,
+    previous: str = "",
     **halo: str,
 ) -> None:
     ti.run(ValidateGraphOperator(task_id="validate", data_docs=False, **where))
     ti.run(WriteSchemaOperator(task_id="schema", **where))
     ti.run(PrepareGraphOperator(task_id="prepare", **where))
-    ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", **where))
+    ti.run(PartitionNodesOperator(task_id="partition", num_parts="3", seed="7", previous=previous, **where))
     groups = ti.run(PlanConversionOperator(task_id="plan", **halo, **where))
     assert len(groups) == 1  # the graph is small
     scatter = ScatterEdgesOperator(task_id="scatter", group=groups[0], **halo, **where)
@@ -72,6 +79,27 @@ def run_all(
         ti.run(ProbePartitionsOperator(task_id="probe", **probe, **where))
     ti.run(ReportQualityOperator(task_id="quality", **where))
     ti.run(PublishRunOperator(task_id="publish", **where))
+
+
+def test_mapped_tasks_of_prepare_do_what_one_task_does(tmp_path: Path) -> None:
+    source, written = str(library().write(tmp_path / "in")), []
+    for tasks in ("1", "3"):  # as templates write it
+        where = {"input_uri": source, "output_uri": str(tmp_path / tasks), "prepare_tasks": tasks}
+        ti = TaskInstance()
+        shares = ti.run(PlanPreparationOperator(task_id="plan", **where))
+        assert shares == ([] if tasks == "1" else [[0, 1, 2]])
+        for numbers in shares:
+            scatter = ScatterHalfEdgesOperator(task_id="scatter", group=numbers, **where)
+            assert scatter.label == "groups 0-2"
+            assert ti.run(scatter)["task"] == "prepare-scatter0"
+            gather = GatherNeighboursOperator(task_id="gather", range=str(numbers), **where)
+            assert gather.label == "ranges 0-2"
+            assert ti.run(gather)["counters"]["half_edges"] > 0
+            assert (tmp_path / tasks / layout.prepare_range(2, "neighbours.bin")).exists()
+        assert not ti.run(PrepareGraphOperator(task_id="prepare", **where))["skipped"]
+        assert not (tmp_path / tasks / layout.SCRATCH).exists()
+        written.append((tmp_path / tasks / layout.PREPARED_GRAPH).read_bytes())
+    assert written[0] == written[1]
 
 
 def test_a_run_is_whole_and_announced(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.quality.history import LONGEST, earlier_entries
+from partition_ops.stages.quality.local_times import moment
 from partition_ops.stages.quality.options import QualityConfig
+from partition_ops.stages.quality.page_sections import history_section
 from partition_ops.stages.quality.quality import renew_report, report_quality
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
@@ -70,6 +74,9 @@ def test_each_run_adds_its_figures_and_the_time_of_the_one_before(chain: tuple[S
         assert entry["edge_cut"] == report["edge_cut"]["fraction"]
     for run, entry in zip(runs[:2], last[:2], strict=True):
         assert entry["seconds"]["partition"] == run.read_json("records/partition.json")["seconds"]
+        written = datetime.fromtimestamp(Path(run.uri, layout.MANIFEST).stat().st_mtime, tz=UTC)
+        assert datetime.fromisoformat(entry["published"]) == written.replace(microsecond=0)
+    assert "published" not in last[-1]
     sizes = [entry["num_nodes"] for entry in last]
     assert sizes == sorted(sizes) and "seconds" not in last[-1]
 
@@ -80,6 +87,11 @@ def test_a_report_that_is_written_again_is_the_same(chain: tuple[Store, list[Sto
     before = [runs[2].read_bytes(key) for key in keys]
     assert report_quality(QualityConfig(), source, runs[2], previous=runs[1]).skipped
     assert renew_report(QualityConfig(), "small", runs[2]).skipped  # without the run before
+    manifest = Path(runs[1].uri, layout.MANIFEST)
+    time = manifest.stat().st_mtime
+    os.utime(manifest, (time + 3600, time + 3600))  # as a copy of the run may have it
+    assert report_quality(QualityConfig(), source, runs[2], previous=runs[1]).skipped
+    os.utime(manifest, (time, time))
     runs[2].delete([layout.record("quality")])
     assert not report_quality(QualityConfig(), source, runs[2], previous=runs[1]).skipped
     assert [runs[2].read_bytes(key) for key in keys] == before
@@ -98,6 +110,12 @@ def test_the_page_draws_it_once_there_is_something_to_compare(chain: tuple[Store
     pages = [run.read_bytes(layout.QUALITY_PAGE).decode() for run in runs]
     assert ["From run to run" in page for page in pages] == [False, True, True]
     assert not re.search(r'(src|href)="https?:', pages[2])
+    assert [page.count("<script") for page in pages] == [0, 1, 1]
+    ends = re.findall(r"<text[^>]*>([^<]*)</text>\n(?=<text[^>]*>this run<)", pages[2])
+    assert len(ends) >= 5 and set(ends) == {moment(entries(runs[2])[0]["published"])}
+    older = [{name: entry[name] for name in entry if name != "published"} for entry in entries(runs[2])]
+    section = history_section({"entries": older})  # of version 0.2.0
+    assert "UTC" not in section and "<circle" in section
 
 
 def test_it_does_not_grow_for_ever(chain: tuple[Store, list[Store]]) -> None:

@@ -19,6 +19,7 @@ from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.shipped_files import shipped_folder
+from partition_ops.verification import verify_output
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import library
 
@@ -105,6 +106,23 @@ def test_a_manifest_that_is_broken_is_written_again(source: Store, tmp_path: Pat
     assert content(out) == expected
 
 
+def test_a_finished_output_that_is_none_any_more_is_named(
+    source: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a rejected input, and not if the output never was one."""
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    document = source.read_json(METADATA)
+    document["num_nodes_per_chunk"][0][0] -= 1
+    source.write_bytes(METADATA, json.dumps(document).encode())
+    for place in (out, open_store(str(tmp_path / "new"))):
+        with pytest.raises(InvalidInputError):
+            run_job(CONFIG, source, place)
+        assert not place.exists(layout.MANIFEST)
+    (said,) = {one.getMessage() for one in caplog.records if "was a finished output" in one.getMessage()}
+    assert said.startswith(f"{out.uri} was a finished output, and is none any more")
+
+
 DAMAGED = {
     "assignment/paper.npy": "partition",
     "partitions/part1/graph.dgl": "convert-part1",
@@ -112,6 +130,18 @@ DAMAGED = {
     "idmap/nodes/paper.parquet": "idmap",
     "quality/report.json": "quality",
 }
+
+
+def test_a_graph_with_another_name_leaves_no_file_of_the_old_name(tmp_path: Path) -> None:
+    """Also in the schema, of which nothing else changes."""
+    out = open_store(str(tmp_path / "out"))
+    for name in ("before", "after"):
+        source = open_store(str(replace(library(papers=30), name=name).write(tmp_path / name)))
+        run_job(replace(CONFIG, engine="random"), source, out)
+    fresh = open_store(str(tmp_path / "fresh"))
+    run_job(replace(CONFIG, engine="random"), source, fresh)
+    assert content(out, but=("records/", "quality/")) == content(fresh, but=("records/", "quality/"))
+    assert verify_output(source, out).passed
 
 
 def test_what_is_damaged_is_made_again_if_asked_for(source: Store, tmp_path: Path) -> None:
@@ -161,9 +191,9 @@ SCHEMAS = {
 ELSEWHERE = {
     *("metadata", "latest", "expectation_suite", "probe", "migration"),
     *("lock", "beginning", "graphs", "graph_settings", "converted_text"),
-    *("index", "ingest", "graph_tables"),
+    *("index", "ingest", "graph_tables", "alerts"),
 }
-"""Schemas of files that a run like this does not write, or removes."""
+"""Schemas of files that a run like this does not write, or removes; `alerts` is of a Variable of Airflow."""
 
 
 def test_every_document_is_what_its_schema_says(source: Store, tmp_path: Path) -> None:

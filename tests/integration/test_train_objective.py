@@ -203,6 +203,25 @@ def test_a_better_effort_includes_what_a_lower_one_makes(tmp_path: Path) -> None
     assert rows["default"] <= rows["fast"]
 
 
+@pytest.mark.parametrize("effort", ["fast", "default"])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_each_partition_has_as_many_train_nodes(share: float, effort: str, tmp_path: Path) -> None:
+    """One more at most: DGL's ``node_split`` gives trainers equal numbers of seeds, in the order of IDs."""
+    task = with_traffic(
+        problem(few_seeds("train_mask", "val_mask", share=share), tmp_path, effort=effort, objective="train")
+    )
+    assert task.traffic is not None
+    parts = find_engine("auto").partition(task)
+    both = task.classes * PARTS + parts
+    counts = np.bincount(both[task.traffic.train], minlength=PARTS * (task.classes.max() + 1)).reshape(
+        -1, PARTS
+    )
+    seeds = counts.sum(axis=1)
+    assert (seeds > 0).sum() == 2  # trained and validated or not
+    assert (counts <= -(-seeds // PARTS)[:, None]).all()
+    assert constraints_of(task).kept_by(parts)
+
+
 def test_masks_are_balanced_unless_they_must_not_be(tmp_path: Path) -> None:
     graph = few_seeds("train_mask", "val_mask", share=0.2)
     assert problem(graph, tmp_path / "default").features == ("train_mask", "val_mask")

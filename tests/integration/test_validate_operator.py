@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from graph_partitioning.operators.validate import ValidateGraphOperator
+from airflow.sdk.execution_time.context import set_current_context
+from graph_partitioning.operators.validate import (
+    GatherValidationOperator,
+    PlanValidationOperator,
+    ScatterValidationOperator,
+    ValidateGraphOperator,
+)
 from graph_partitioning.page.lookup import FINDINGS
+from graph_partitioning.runs import ESTIMATE_KEY
 
+from partition_ops.artifacts import layout
 from tests.airflow_tasks import TaskInstance
 from tests.graphs import Edges, SmallGraph, library
 
@@ -123,9 +131,14 @@ def test_a_tmpdir_that_is_none_is_refused_first(tmp_path: Path, monkeypatch: pyt
         TaskInstance().run(operator(tmp_path))
 
 
-def test_a_job_that_fits_is_validated(tmp_path: Path) -> None:
-    TaskInstance().run(operator(tmp_path, planned=PLANNED, data_docs=False))
+def test_a_job_that_fits_is_validated_and_its_estimate_kept_for_the_page(tmp_path: Path) -> None:
+    ti = TaskInstance()
+    with set_current_context({"ti": ti}):  # type: ignore[typeddict-item]
+        ti.run(operator(tmp_path, planned=PLANNED, data_docs=False))
     assert (tmp_path / "out" / "validation" / "report.json").exists()
+    estimated = ti.xcoms[ESTIMATE_KEY]
+    assert {"validate", "partition", "convert", "quality"} <= estimated.keys()
+    assert all(0 < seconds < 600 for seconds in estimated.values())
 
 
 def test_the_button_leads_to_the_first_page(tmp_path: Path) -> None:
@@ -148,3 +161,47 @@ def test_the_button_leads_to_the_first_page(tmp_path: Path) -> None:
 )
 def test_no_other_keys_are_findings(key: str) -> None:
     assert not FINDINGS.fullmatch(key)
+
+
+@pytest.mark.parametrize("on_defect", ["fail", "warn"])
+def test_mapped_tasks_do_what_one_task_does(
+    on_defect: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = Edges([0, 1, 0, 2], [1, 1, 1, 0])
+    graph = SmallGraph({"a": 3}, {"a:to:a": ends}).write(tmp_path / "in")
+    reports, messages = [], []
+    for tasks in ("1", "3"):  # as templates write it
+        where = {"input_uri": str(graph), "output_uri": str(tmp_path / tasks), "validation_tasks": tasks}
+        where["on_defect"] = on_defect
+        ti = TaskInstance()
+        shares = ti.run(PlanValidationOperator(task_id="plan", **where))
+        assert shares == ([] if tasks == "1" else [[0, 1, 2]])
+        for numbers in shares:
+            task = ScatterValidationOperator(task_id="scatter", group=numbers[:2], **where)
+            assert task.label == "groups 0-1"
+            assert ti.run(task)["task"] == "validate-scatter0"
+            task = ScatterValidationOperator(task_id="scatter", group=2, **where)
+            assert task.label == "group 2"
+            assert ti.run(task)["task"] == "validate-scatter2"
+            search = GatherValidationOperator(task_id="gather", range=str(numbers), **where)
+            assert search.label == "ranges 0-2"
+            assert ti.run(search)["task"] == "validate-gather0"
+        capsys.readouterr()
+        validate = ValidateGraphOperator(task_id="validate", data_docs=False, **where)
+        if on_defect == "fail":
+            with pytest.raises(AirflowFailException) as caught:
+                ti.run(validate)
+            messages.append(str(caught.value).replace(f"/{tasks}/", "/"))
+        else:
+            messages.append(ti.run(validate)["counters"])
+        reports.append((tmp_path / tasks / layout.VALIDATION_REPORT).read_bytes())
+        assert not (tmp_path / tasks / layout.SCRATCH).exists()
+    assert reports[0] == reports[1]
+    assert messages[0] == messages[1]
+
+
+def test_a_job_that_does_not_fit_is_rejected_before_the_graph_is_read(tmp_path: Path) -> None:
+    where = {"input_uri": str(too_large(tmp_path)), "output_uri": str(tmp_path / "out")}
+    plan = PlanValidationOperator(task_id="plan", planned=PLANNED, validation_tasks=2, **where)
+    with pytest.raises(AirflowFailException, match="too little room"):
+        TaskInstance().run(plan)

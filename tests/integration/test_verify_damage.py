@@ -165,6 +165,8 @@ def test_a_changed_number_in_a_document_is_noticed(made: Path, tmp_path: Path) -
         ("assignment/assignment.json", '"balance_ntypes": null', '"balance,_ntypes": null'),
         ("assignment/assignment.json", '"node-types"', '"node-type"'),
         ("convert/book.json", '"dgl"', '"dg,"'),
+        ("partitions/part0/stats.json", '"contents"', '"content,s"'),
+        ("partitions/part1/stats.json", '"nodes_by_degree"', '"nodes,by_degree"'),
     ],
 )
 def test_another_text_in_a_document_is_noticed(

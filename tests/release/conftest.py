@@ -17,7 +17,7 @@ import pytest
 from local_stack.airflow import USER
 from tests.e2e.airflow_site import VIEWER, Site
 from tests.e2e.browser import PROGRAM, Browser
-from tests.e2e.conftest import site, statsd  # noqa: F401
+from tests.e2e.conftest import site, statsd, told  # noqa: F401
 from tests.e2e.test_ui import log_in
 from tests.temporary import on_disk  # noqa: F401
 
@@ -36,6 +36,16 @@ def admin(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brow
 def viewer(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:  # noqa: F811
     """The browser of a user who may read everything and change nothing."""
     yield from _browser(site, tmp_path_factory.mktemp("viewer"), VIEWER)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    """A browser for files, without a login."""
+    if PROGRAM is None:
+        pytest.skip("there is no Chromium")
+    browser = Browser(tmp_path / "browser")
+    yield browser
+    browser.close()
 
 
 def _browser(site: Site, folder: Path, user: str) -> Iterator[Browser]:  # noqa: F811

@@ -6,6 +6,7 @@ The tests run in this order; each begins with what the one before it has left.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,18 +18,19 @@ from benchmarks.graphs_page import name, write_dag_runs, write_indexes
 from benchmarks.slow_server import slow_server
 from local_stack.airflow import BUCKET, DATABASE
 from partition_ops.artifacts.latest import latest_run
+from partition_ops.artifacts.layout import QUALITY_PAGE
 from partition_ops.storage import Store, open_store
 from tests.e2e.airflow_site import CONNECTION, DAG_ID, MANAGE, VIEWER, Run, Site, wait_until
 from tests.e2e.browser import Browser
 from tests.graphs import library
 from tests.growth import grown
 from tests.release.conftest import HOME, Save
+from tests.release.readable import faint_texts, fits
 
 pytestmark = pytest.mark.e2e
 INPUT = f"s3://{BUCKET}/input/of-graphs"
 OUTPUT = f"s3://{BUCKET}/output-of-graphs"
 HUNDRED = f"s3://{BUCKET}/hundred"
-TINY = "document.documentElement.scrollWidth <= window.innerWidth"
 ACTIONS = ("Re-partition from the published run", "Remove older runs", "Trigger the run")
 
 
@@ -86,12 +88,38 @@ def test_no_graph(site: Site, admin: Browser) -> None:
     assert DAG_ID in text and "metadata.json" in text
 
 
+def test_the_views_have_icons(site: Site, admin: Browser) -> None:
+    (plugin,) = [one for one in site.call("GET", "plugins")["plugins"] if one["name"] == "graph_partitioning"]
+    icons = {one[name] for one in plugin["external_views"] for name in ("icon", "icon_dark_mode")}
+    assert len(icons) == 2
+    for icon in icons:
+        answer = site.session(cookie=True).get(site.url(icon), timeout=60)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (200, "image/svg+xml")
+        admin.open(site.url(icon))
+        wait_until(lambda: admin.evaluate("document.documentElement?.getBoundingClientRect().width > 0"))
+    assert site.session(cookie=True).get(site.url(f"{HOME}static/app.py"), timeout=60).status_code == 404
+    admin.open(site.url(f"/dags/{DAG_ID}"))
+    shown = "[...document.images].filter(one => one.src.includes('/static/graph') && one.naturalWidth).length"
+    wait_until(lambda: admin.evaluate(shown))
+
+
 def test_one_graph(site: Site, admin: Browser, first: Run, save: Save) -> None:
     admin.show_as(width=1300, height=900)
     admin.open(site.url(HOME))
     admin.wait_for_text("1 graph", "small", "auto (")
     admin.open(site.url(graph_path(site, first)))
     admin.wait_for_text("Train on the published run", "published")
+    admin.click("button", "Copy")
+    admin.wait_for_text("Copied")
+    admin.click("button", "Measure the storage")
+    assert "All 1 runs have" in said(admin, "Retention that keeps the newest 3 runs")
+    admin.evaluate("""localStorage.setItem("timezone", '"Asia/Seoul"')""")  # as Airflow's own setting does
+    admin.open(site.url(graph_path(site, first)))
+    assert " UTC" not in admin.wait_for_text("Train on the published run", "GMT+9")
+    admin.evaluate("localStorage.removeItem('timezone')")
+    admin.open(site.link(first, "quality"))
+    admin.click("a", "This run of the graph")
+    admin.wait_for_text("Train on this run", "Wall time by stage", "Input graph")
     admin.open(site.link(first, "quality") + "/files/quality/report.html")
     admin.wait_for_text("Nodes of each type by partition")
     widths = "[...document.images].map(image => image.naturalWidth)"
@@ -145,6 +173,14 @@ def test_repartition_and_approve(site: Site, admin: Browser, first: Run, root: S
     ):
         assert part in question
     run = Run(started["dag_run_id"], OUTPUT)
+    session, pages = site.session(cookie=True), [""]
+
+    def waits() -> bool:
+        pages.append(session.get(site.url(graph_path(site, first)), timeout=60).text)
+        return ">waits for approval</span>" in pages[-1]  # the badge
+
+    wait_until(waits)
+    assert any(re.search(r"so far, \d+ (min \d+ )?s in the run before", page) for page in pages)
     site.wait_for_question(run, "gate")
     admin.wait_for_text("waits for approval", "Approve", "Review")
     admin.evaluate("[...document.querySelectorAll('a')].find(one => one.innerText === 'Review').click()")
@@ -165,6 +201,26 @@ def test_repartition_and_approve(site: Site, admin: Browser, first: Run, root: S
     assert latest_run(root) == root.uri_of(f"runs/{run_folder(started['dag_run_id'])}")
 
 
+def test_the_quality_page_shows_times_in_the_zone_and_runs_no_other_script(
+    site: Site, admin: Browser, root: Store
+) -> None:
+    run = Run(newest_run(site, DAG_ID)["dag_run_id"], OUTPUT)
+    page = f"{site.link(run, 'quality')}/files/{QUALITY_PAGE}"
+    key = f"runs/{run_folder(run.run_id)}/{QUALITY_PAGE}"
+    written = root.read_bytes(key)
+    bad = b"<script>document.title = 'bad'</script><p onclick=\"document.title = 'bad'\">press</p></body>"
+    admin.evaluate("""localStorage.setItem("timezone", '"Asia/Seoul"')""")
+    try:
+        root.write_bytes(key, written.replace(b"</body>", bad))
+        admin.open(page)
+        assert " UTC" not in admin.wait_for_text("From run to run", "GMT+9", "press")
+        admin.evaluate("[...document.querySelectorAll('p')].at(-1).click()")
+        assert admin.evaluate("document.title") == "Partitions of small"
+    finally:
+        root.write_bytes(key, written)
+        admin.evaluate("localStorage.removeItem('timezone')")
+
+
 def test_an_older_run_is_published_again_and_the_other_one_deleted(
     site: Site, admin: Browser, viewer: Browser, first: Run, root: Store, save: Save
 ) -> None:
@@ -175,9 +231,10 @@ def test_an_older_run_is_published_again_and_the_other_one_deleted(
     admin.wait_for_text("Compare A with B", "Moved")
     save(admin, "graph_page")
     admin.click("button", "Compare A with B")
-    admin.wait_for_text(
+    text = admin.wait_for_text(
         "Options that differ", "Input files that differ", "edges/1-0.parquet", "old nodes of 'paper'"
     )
+    assert "Schema" in text and "node type, 120 nodes" in text
     save(admin, "comparison")
 
     for name_of_run in (older, newer):
@@ -346,6 +403,13 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
 
     admin.type_into("#search", name(42))
     assert admin.evaluate(f"{rows}.filter(row => !row.hidden).length") == 1
+    choose = "(([id, value]) => { const one = document.getElementById(id); one.value = value;"
+    choose += " one.dispatchEvent(new Event('input', { bubbles: true })) })"
+    admin.evaluate(f"{choose}(['search', '']) || {choose}(['state', 'damaged'])")
+    named = f"{rows}.filter(row => !row.hidden).map(row => row.querySelector('a').innerText)"
+    assert admin.evaluate(named) == [name(7), name(8)]
+    admin.evaluate(f"{choose}(['state', ''])")
+    admin.type_into("#search", name(42))
     for _ in range(3):
         admin.press("Tab", 9)  # from the search to the choice of a state, the table, and on to a heading
     admin.press("Enter", 13)
@@ -361,19 +425,28 @@ def test_a_hundred_graphs(site: Site, admin: Browser, first: Run, save: Save) ->
 
 
 def test_a_hundred_graphs_on_slow_storage(site: Site, admin: Browser) -> None:
-    """The page comes at once, and the figures of all graphs within the two seconds that it waits for them."""
+    """The page has all figures soon, in one or two requests."""
     session = site.session(cookie=True)
+
+    def read(page: str) -> str:
+        text: str = session.get(site.url(HOME + page), timeout=60).text
+        assert name(0) in text and name(99) in text
+        return text
+
     with slow_server(site.s3.port, 0.2) as port:
         site.change_connection(CONNECTION, f"http://127.0.0.1:{port}")
         try:
-            seconds = []
-            for page in ("", "?wait=1") * 4:
+            first, all_figures = [], []
+            for _ in range(8):
                 begin = time.monotonic()
-                text = session.get(site.url(HOME + page), timeout=60).text
-                seconds.append(time.monotonic() - begin)
-                assert name(0) in text and name(99) in text
-            assert min(seconds[::2]) < 1.0
-            assert min(seconds[1::2]) < 2.0
+                text = read("")
+                first.append(time.monotonic() - begin)
+                while "data-pending" in text:
+                    text = read("?wait=1")
+                all_figures.append(time.monotonic() - begin)
+                assert text.count("%</td>") == 100
+            # benchmarks.graphs_page measures it; here, Airflow and the slow server take the processors, too
+            assert min(first) < 1.0 and min(all_figures) < 1.5, (first, all_figures)
             admin.open(site.url(HOME))
             rows = "[...document.querySelectorAll('#graphs tbody tr')]"
             wait_until(
@@ -393,7 +466,8 @@ def test_pages_fit_a_telephone_in_light_and_dark(
         for page in (HOME, path, f"{path}/runs/{run_folder(first.run_id)}"):
             admin.open(site.url(page))
             admin.wait_for_text("small")
-            wait_until(lambda: admin.evaluate(TINY))
+            wait_until(lambda: fits(admin))
+            assert faint_texts(admin) == []
         background = admin.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (background == "rgb(255, 255, 255)") != dark
     finally:

@@ -91,10 +91,16 @@ def test_both_glossaries_have_the_same_terms() -> None:
     assert len(rows[0]) > 40
 
 
-@pytest.mark.parametrize("name", DIAGRAMS["DIAGRAMS"])
+@pytest.mark.parametrize("name", [name for name in DIAGRAMS["DIAGRAMS"] if name not in DIAGRAMS["ENGLISH"]])
 def test_the_diagrams_have_the_korean_words(name: str) -> None:
     path = PROJECT / f"docs/images/ko/{name}.svg"
     assert path.read_text() == DIAGRAMS["in_korean"](DIAGRAMS["DIAGRAMS"][name]()), "run 'make reference'"
+
+
+@pytest.mark.parametrize("name", DIAGRAMS["ENGLISH"])
+def test_a_diagram_with_english_words_only_is_on_no_korean_page(name: str) -> None:
+    shown = [path.name for path in (PROJECT / "docs/ko").glob("*.md") if f"{name}.svg" in path.read_text()]
+    assert not shown
 
 
 def test_every_korean_word_is_in_a_diagram() -> None:

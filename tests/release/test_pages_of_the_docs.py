@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,22 +13,13 @@ from local_stack.airflow import airflow_environment
 from local_stack.folders import PROJECT, load_secrets
 from partition_ops.cli import main
 from tests.e2e.airflow_site import CONNECTION, DAG_ID, OUTPUT, Run, Site, wait_until
-from tests.e2e.browser import PROGRAM, Browser
+from tests.e2e.browser import Browser
 from tests.e2e.guide import tools_on_path
 from tests.pages import commands_to_run
 from tests.release.conftest import Save
 
 pytestmark = pytest.mark.e2e
 AT_AMAZON = "https://s3.example.org"
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    if PROGRAM is None:
-        pytest.skip("there is no Chromium")
-    browser = Browser(tmp_path / "browser")
-    yield browser
-    browser.close()
 
 
 def test_the_commands_of_the_page(site: Site) -> None:

@@ -29,6 +29,7 @@ NEEDED = {  # by folder or file, the module that it needs beyond the base instal
     "stages/ingest": "ibis",
     "stages/prepare/test_prepare.py": "scipy",
     "stages/validate/test_ingest.py": "ibis",
+    "stages/validate/test_user_keys.py": "ibis",
     "storage/test_uris.py": "airflow",
 }
 collect_ignore = [folder for folder, module in NEEDED.items() if not is_installed(module)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ValidateConfig)
     from partition_ops.jobs.estimate import check_stage
     from partition_ops.jobs.one_stage import run_stage
+    from partition_ops.jobs.open_graph import rows_finder
 
     with temporary_folder() as scratch:
         output = locked_output(arguments) if arguments.output else LocalStore(Path(scratch))
@@ -63,6 +65,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
                         destination,
                         expectations=expectations,
                         kept=arguments.output is not None,
+                        find_rows=rows_finder(partial(open_store, settings=settings(arguments))),
                         progress=terminal_progress(),
                     )
             finally:

@@ -54,27 +54,17 @@ def estimate_job(
 
     Peak memory: negligible.
     """
-    metadata = load_metadata(source, graph_name=config.graph_name)
+    sizes = sizes_of(config, source)
     room = room or Room.here(destination)
-    remote_destination = destination is not None and not isinstance(destination, LocalStore)
-    sizes = Sizes.of(
-        metadata,
-        source,
-        num_parts=config.num_parts,
-        unequal=config.target_shares is not None,
-        trainers=config.num_trainers_per_machine,
-        cut_random=not config.needs_graph,
-    )
-    machine = Machine(room.memory, room.cores, not isinstance(source, LocalStore), remote_destination)
-    found = tuple(
-        load(stage.cost)(config.of(stage.config), sizes, machine) for stage in config.stages() if stage.cost
-    )
+    remote_destination = is_remote(destination)
+    machine = Machine(room.memory, room.cores, is_remote(source), remote_destination)
+    found = estimate_stages(config, sizes, machine)
     done = _done_stages(config, destination) if destination else frozenset()
     present = 0  # bytes that are already in the output
     if destination and not remote_destination:
         present = sum(entry.size for entry in destination.list() if is_ours(entry.key))
     return Estimate(
-        graph_name=metadata.graph_name,
+        graph_name=sizes.metadata.graph_name,
         nodes=sizes.nodes,
         edges=sizes.edges,
         num_parts=config.num_parts,
@@ -88,9 +78,35 @@ def estimate_job(
     )
 
 
-def check_job(
-    config: RunConfig, source: Store, destination: Store, *, room: Room | None = None
-) -> Estimate | None:
+def sizes_of(config: RunConfig, source: Store) -> Sizes:
+    """Return the sizes of the graph of a job; only ``metadata.json`` is read.
+
+    Raises:
+        InvalidInputError: ``metadata.json`` is missing or wrong.
+    """
+    return Sizes.of(
+        load_metadata(source, graph_name=config.graph_name),
+        source,
+        num_parts=config.num_parts,
+        unequal=config.target_shares is not None,
+        trainers=config.num_trainers_per_machine,
+        cut_random=not config.needs_graph,
+    )
+
+
+def estimate_stages(config: RunConfig, sizes: Sizes, machine: Machine) -> tuple[StageEstimate, ...]:
+    """Return what each stage of a job takes, in their order."""
+    return tuple(
+        load(stage.cost)(config.of(stage.config), sizes, machine) for stage in config.stages() if stage.cost
+    )
+
+
+def is_remote(store: Store | None) -> bool:
+    """Return whether files of a root are fetched before they are read."""
+    return store is not None and not isinstance(store, LocalStore)
+
+
+def check_job(config: RunConfig, source: Store, destination: Store, *, room: Room | None = None) -> Estimate:
     """Reject a job that would run out of memory or disk after hours.
 
     Counts in the metadata are not checked: ``validate`` does that.
@@ -149,7 +165,7 @@ def check_stage(
     except InvalidInputError:
         return
     sizes = Sizes.of(metadata, source, num_parts=num_parts)
-    machine = Machine(room.memory, room.cores, not isinstance(source, LocalStore))
+    machine = Machine(room.memory, room.cores, is_remote(source))
     found: StageEstimate = load(stage.cost)(config, sizes, machine)
     if found.held > room.memory:
         raise NotEnoughRoomError(

@@ -7,14 +7,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from partition_ops.artifacts.cost import LIBRARIES, MIB, Machine, Sizes, StageEstimate
+from partition_ops.artifacts.cost import (
+    COMPILED,
+    LIBRARIES,
+    MIB,
+    Machine,
+    Sizes,
+    StageEstimate,
+    TaskEstimate,
+)
+from partition_ops.chunked.metadata import Feature
 from partition_ops.formats.format import Format, PartitionSize, get_formats
 from partition_ops.options.declare import MOST_PARTS
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
+from partition_ops.stages.convert.ranges import even_ranges, gather_ranges
 from partition_ops.system.memory import planned_memory
 
 LEAST_EDGES, MOST_EDGES = 16, 1 << 21  # edges that scatter holds before it writes
 EDGE_BYTES = 48  # of one of them: 18 or 26 with new IDs and owner, 12 or 24 by partition
+ORDER_BYTES, ORDERED_BYTES = 29, 13  # a node: while the new IDs are made, and then
+FEATURE_BYTES = 96 * MIB  # data of a scatter of features
 BLOCK_BYTES = 64 * MIB  # data of a gather on its way from one file to another
 NODE_BYTES = 90  # a node of a partition, inner or halo: IDs, types and owners, and what making them takes
 MAPPED_BYTES = 240 * MIB  # pages of a mapped file from which a partition takes rows
@@ -149,10 +161,17 @@ class _Conversion:
         read = sizes.mapped_feature_bytes + buckets  # mapped, and released now and then
         mapped = min(workers * min(MAPPED_BYTES, sizes.largest_feature_file("numpy")), read)
         on_the_way = (workers + 1) * output // sizes.num_parts
+        memory = machine.base + ORDERED_BYTES * sizes.nodes + held + mapped + sizes.largest_decoded_file
+        mapped += LIBRARIES
+        tasks = self._tasks() if machine.workers else ()
+        if tasks:
+            largest = max(tasks, key=lambda one: one.held)
+            memory, mapped = largest.memory, largest.mapped
         return StageEstimate(
             stage="convert",
-            memory=machine.base + 13 * sizes.nodes + held + mapped + sizes.largest_decoded_file,
-            mapped=LIBRARIES + mapped,
+            memory=memory,
+            mapped=mapped,
+            tasks=tasks,
             output=output,
             scratch=buckets,
             temporary=OUTER_BYTES * self.halo.outer,  # of all partitions: the files of one outlive it
@@ -161,6 +180,37 @@ class _Conversion:
             + machine.fetched_back(buckets + on_the_way + 4 * sizes.nodes),
             seconds=1.0 + sizes.edges * 0.05e-6 + (output + 2 * buckets) / 1.2e9,
         )
+
+    def _tasks(self) -> tuple[TaskEstimate, ...]:
+        """Return the mapped tasks of Airflow, each in a process of its own."""
+        sizes, parts, features = self.sizes, self.sizes.num_parts, self._scattered_features()
+        files = [sizes.file_bytes[key] for one in features for key in one.data.files]
+        scattering = max(self._scatter_memory(), FEATURE_BYTES if files else 0)
+        scatters = len(even_ranges(sizes.edge_file_bytes)) + len(even_ranges(files))
+        gathers = len(gather_ranges(sizes.input_bytes, parts))
+        gathering = self._gather_memory()
+        at_a_time = min(self._workers(gathering), -(-parts // gathers))
+        rows = min(
+            at_a_time * min(MAPPED_BYTES, sizes.largest_feature_file("numpy")), sizes.mapped_feature_bytes
+        )
+        whole = max(
+            form.whole_bytes[0] * sizes.nodes + form.whole_bytes[1] * sizes.edges for form in self.formats
+        )
+        return (
+            self._task("plan", 1, 0),
+            self._task("scatter", scatters, scattering + sizes.largest_decoded_file),
+            self._task("gather", gathers, at_a_time * gathering + sizes.largest_decoded_file, rows),
+            self._task("config", 1, whole, ordered=whole > 0),
+        )
+
+    def _task(
+        self, name: str, number: int, held: int, mapped: int = 0, *, ordered: bool = True
+    ) -> TaskEstimate:
+        """Return a task that needs the new IDs of all nodes, or not, and ``held`` bytes more."""
+        nodes = self.sizes.nodes
+        at_most = max(ORDER_BYTES * nodes, ORDERED_BYTES * nodes + held) if ordered else held - COMPILED
+        memory = self.machine.base + at_most + mapped
+        return TaskEstimate(name=name, number=number, memory=memory, mapped=LIBRARIES + mapped)
 
     def _scatter_memory(self) -> int:
         most = segment_edges(self.limit, self.machine.cores)
@@ -194,11 +244,15 @@ class _Conversion:
 
     def _bucket_bytes(self) -> int:
         """Return the bytes of edges, and of the node features that go through buckets."""
-        sizes, features = self.sizes, 0
-        if sizes.num_parts > READS_WORTH_IT:
-            features = sum(
-                sizes.decoded(one)
-                for one in sizes.metadata.node_features
-                if self.machine.remote_source or one.data.format.name != "numpy"
-            )
-        return 3 * sizes.bucket_id_bytes * sizes.edges + features
+        features = sum(map(self.sizes.decoded, self._scattered_features()))
+        return 3 * self.sizes.bucket_id_bytes * self.sizes.edges + features
+
+    def _scattered_features(self) -> list[Feature]:
+        """Return the node features that go through buckets."""
+        if self.sizes.num_parts <= READS_WORTH_IT:
+            return []
+        return [
+            one
+            for one in self.sizes.metadata.node_features
+            if self.machine.remote_source or one.data.format.name != "numpy"
+        ]

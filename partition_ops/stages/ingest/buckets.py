@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -43,10 +44,12 @@ class Buckets:
     Attributes:
         ranges: The ranges in ascending order.
         count: Number of IDs in all.
+        given_up: Set by another thread if nobody wants the rows any more: no further range is read.
     """
 
     ranges: Sequence[Bucket]
     count: int
+    given_up: Event = field(default_factory=Event)
 
     def pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield columns in the order of the IDs, a range at a time; an ID without a row has nulls.
@@ -55,7 +58,7 @@ class Buckets:
         """
         for bucket in self.ranges:
             begin, end = bucket.begin, min(bucket.end, self.count)
-            if begin >= end:
+            if begin >= end or self.given_up.is_set():
                 return
             table = bucket.table()
             if bucket.in_order:

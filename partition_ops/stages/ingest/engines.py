@@ -46,7 +46,7 @@ SPARK_SQL = {
 LEAST_MEMORY = 512 << 20
 PROCESS = 128 << 20  # Python and its libraries
 BLOCK_SHARE, LEAST_BLOCK, MOST_BLOCK = 32, 16 << 20, 64 << 20
-BLOCKS = 6  # blocks of rows that exist at the same time: as they came, ordered, as features, and as they go
+BLOCKS = 9  # of rows at a time, of nodes and edges: as they came, ordered, as features, and as they go
 ENGINE_SHARE = 0.75  # of the rest; DuckDB needs more than its limit, because it does not count everything
 ENGINE_THREAD = 96 << 20  # least memory of each thread of the engine
 
@@ -152,8 +152,8 @@ class DuckDB(TableEngine):
         }
         with self._explained():
             self.connection = duckdb.connect(str(scratch / "tables.duckdb"), config=config)
-            self.connection.execute("SET TimeZone = 'UTC'")
-            self.connection.execute("SET preserve_insertion_order = false")
+            self.connection.execute("SET GLOBAL TimeZone = 'UTC'")
+            self.connection.execute("SET GLOBAL preserve_insertion_order = false")
 
     def _register(self, name: str, files: Sequence[Path]) -> None:
         self.connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT * FROM {parquet(files)}")
@@ -170,7 +170,7 @@ class DuckDB(TableEngine):
     def batches(self, expression: ibis.Table) -> Iterator[pa.RecordBatch]:
         sql = ibis.to_sql(expression, dialect="duckdb")
         with self._explained():
-            yield from self.connection.sql(sql).to_arrow_reader(BATCH)
+            yield from self.connection.cursor().sql(sql).to_arrow_reader(BATCH)
 
     def staged(self, expression: ibis.Table, file: Path) -> ibis.Table:
         """Write rows in any order to a Parquet file, so that one join is in memory at a time."""
@@ -184,7 +184,7 @@ class DuckDB(TableEngine):
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a small result of DuckDB's own SQL."""
         with self._explained():
-            result = self.connection.execute(sql)
+            result = self.connection.cursor().execute(sql)  # another thread may be reading a result
             return list(result.fetchall()) if result.description else []
 
     def close(self) -> None:

@@ -131,7 +131,11 @@ def graph_name_of(source: Store, key: str) -> str:
 
 def parse_graph_file(data: bytes, where: str) -> GraphFile:
     """Parse the content of a ``graph.yaml``; see `read_graph_file`."""
-    document = parse_yaml(data, where, numbers=NUMBERS)
+    return graph_of_document(parse_yaml(data, where, numbers=NUMBERS), where)
+
+
+def graph_of_document(document: dict[str, Any], where: str) -> GraphFile:
+    """Return the graph of a parsed ``graph.yaml``; see `read_graph_file`."""
     check_document(document, SCHEMA, where=where)
     actions = {**DEFAULT_ACTIONS, **document.get("on_defect", {})}
     actions["removed_nodes"] = document.get("on_removed", "fail")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate
+from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate, TaskEstimate
 from partition_ops.errors import UsageError
-from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.engine import EngineCost, find_engine
 from partition_ops.stages.partition.engines import engine_names
 from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.options import PartitionConfig
@@ -27,16 +27,36 @@ def _estimate(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageE
     graph = sizes.prepared_bytes if chosen.needs_graph else 0
     degrees = 8 * sizes.nodes if config.balance == "edges" else 0
     assignment = (5 + len(str(config.num_parts - 1))) * sizes.nodes
+    memory, mapped = machine.base + engine.held + degrees + engine.mapped, LIBRARIES + engine.mapped
+    tasks, spread_by = _ranks(config, engine, memory, mapped) if machine.workers else ((), "")
     return StageEstimate(
         stage="partition",
-        memory=machine.base + engine.held + degrees + engine.mapped,
-        mapped=LIBRARIES + engine.mapped,
+        memory=max((task.memory for task in tasks), default=memory),
+        mapped=mapped,
+        tasks=tasks,
+        spread_by=spread_by,
         output=assignment,
         cache=machine.fetched_back(graph + degrees + assignment),
         seconds=0.7 + engine.seconds,
         note=engine.note,
         warnings=engine.warnings,
     )
+
+
+def _ranks(
+    config: PartitionConfig, engine: EngineCost, memory: int, mapped: int
+) -> tuple[tuple[TaskEstimate, ...], str]:
+    """Return the ranks of an engine, the first with the process that starts them, and options for them.
+
+    Both use the same pages of libraries.
+    """
+    if not engine.ranks:
+        return (), ""
+    first, *others = engine.ranks
+    starting = replace(first, name="partition with rank 0", memory=memory + first.held, mapped=mapped)
+    number = sum(rank.number for rank in engine.ranks)
+    hosts = config.own(MpiOptions).hostfile or "FILE"
+    return (starting, *others), f"--engine {config.engine} --mpi-ranks {number} --hostfile {hosts}"
 
 
 def _other_engines(config: PartitionConfig, sizes: Sizes, machine: Machine) -> Iterator[str]:
@@ -47,10 +67,11 @@ def _other_engines(config: PartitionConfig, sizes: Sizes, machine: Machine) -> I
             engine.check(config)
         except UsageError:
             continue
-        needed = _estimate(replace(config, engine=engine.name), sizes, machine).held
-        if needed <= machine.memory:
-            yield f"Use --engine {engine.name}, which needs about {needed / 2**30:.1f} GiB."
-    spread = config.own(MpiOptions).hostfile is not None
+        found = _estimate(replace(config, engine=engine.name), sizes, machine)
+        if found.held <= machine.memory:
+            options = found.spread_by or f"--engine {engine.name}"
+            yield f"Use {options}, which needs about {found.held / 2**30:.1f} GiB."
+    spread = config.own(MpiOptions).hostfile is not None or machine.workers > 0
     for engine in (
         one for one in engines if one.many_machines and not (spread and one.name == config.engine)
     ):

@@ -13,7 +13,7 @@ from partition_ops.stages.partition.engines import engine_names, module_of
 from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE
 
 if TYPE_CHECKING:  # the options of engines are imported for --help
-    from partition_ops.artifacts.cost import Machine, Sizes
+    from partition_ops.artifacts.cost import Machine, Sizes, TaskEstimate
     from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
     from partition_ops.stages.partition.options import PartitionConfig
     from partition_ops.stages.partition.problem import Parts, Problem
@@ -38,6 +38,7 @@ class EngineCost:
         seconds: A rough time on two cores.
         note: What the figures assume, or None.
         warnings: What may happen on this machine, in whole clauses.
+        ranks: Memory of MPI's ranks, the processes included; `held` has those on this machine.
     """
 
     held: int
@@ -45,6 +46,7 @@ class EngineCost:
     seconds: float = 0.0
     note: str | None = None
     warnings: tuple[str, ...] = ()
+    ranks: tuple[TaskEstimate, ...] = ()
 
 
 class Engine(ABC):

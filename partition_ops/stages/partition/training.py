@@ -46,7 +46,7 @@ def with_traffic(problem: Problem) -> Problem:
     """
     from partition_ops.stages.partition.engines.auto import plan_for
     from partition_ops.traffic.model import TrafficModel
-    from partition_ops.traffic.sampled_edges import add_to_half_edges, read_sampled_edges
+    from partition_ops.traffic.sampled_edges import add_to_half_edges, reached, read_sampled_edges
     from partition_ops.traffic.train_nodes import read_train_nodes, train_types
 
     source, metadata, sampling = problem.source, problem.metadata, problem.config.sampling
@@ -58,6 +58,8 @@ def with_traffic(problem: Problem) -> Problem:
         return problem
     hidden = ListedEdges(problem.artifacts, layout.DROPPED).ids(metadata)
     edges = read_sampled_edges(source, metadata, hidden)
+    num_edges = edges.num_edges
+    edges = reached(edges, train, len(sampling.sampling.fanouts))
     offsets = metadata.node_offsets
     ranges = [(offsets[one], offsets[one + 1], one) for one in range(len(metadata.node_types))]
     model = TrafficModel(edges, train, sampling.sampling, node_ranges=ranges)
@@ -67,7 +69,7 @@ def with_traffic(problem: Problem) -> Problem:
         problem.notes.setdefault("train_nodes", {})[str(one)] = int(np.count_nonzero(train[begin:end]))
     weights = model.edge_weights(problem.num_parts)
     squares = float(np.dot(weights, weights))
-    in_effect = float(weights.sum(dtype=np.float64)) ** 2 / (len(weights) * squares) if squares else 1.0
+    in_effect = float(weights.sum(dtype=np.float64)) ** 2 / (num_edges * squares) if squares else 1.0
     problem = replace(problem, traffic=model, uneven=in_effect < problem.tuning.uneven)
     if len(plan_for(problem).starts) == 1 and not problem.uneven:
         return problem

@@ -1,6 +1,7 @@
 """Stage ``prepare``: the graph as a partitioner wants it."""
 
-from partition_ops.artifacts.stage import Stage
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.stage import Stage, StageTask
 
 STAGE = Stage(
     name="prepare",
@@ -20,6 +21,23 @@ edge type, in the columns of the edge file. pm_dglpart reads its files from the 
     after=("schema",),
     optional="needs_graph",
     folders=("prepare",),
+    tasks=(
+        StageTask(
+            layout.PREPARE_SCATTER,
+            each="group",
+            run="partition_ops.stages.prepare.spread:scatter_alone",
+            scratch=True,
+            passing=True,
+        ),
+        StageTask(
+            layout.PREPARE_GATHER,
+            each="range",
+            run="partition_ops.stages.prepare.spread:gather_alone",
+            scratch=True,
+            passing=True,
+        ),
+        StageTask("prepare", seconds="prepare"),
+    ),
     cost="partition_ops.stages.prepare.cost:cost",
     remedy="Use --engine random, which needs no prepared graph.",
 )

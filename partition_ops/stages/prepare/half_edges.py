@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -19,74 +20,153 @@ Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[Any]
 Neighbours = npt.NDArray[Any]
 Digits = npt.NDArray[Any]
+Place = tuple[int, int]  # of a block among others
 DIGIT_BITS = 13  # counts of so many values stay in the first-level cache
 GROUP_HALF_EDGES = (
     1 << 15
 )  # about so many are sorted at once; with a copy they stay in the second-level cache
 
 
-class HalfEdges:
+class Ranges:
+    """Ranges of nodes.
+
+    Args:
+        nodes: Number of nodes of all types.
+        shift: Binary logarithm of the number of nodes in a range.
+
+    Attributes:
+        ranges: Number of ranges.
+        dtypes: Of rows and of neighbours.
+    """
+
+    def __init__(self, nodes: int, shift: int) -> None:
+        self._nodes = nodes
+        self._shift = shift
+        self.ranges = -(-nodes >> shift)
+        self.dtypes = (
+            np.dtype(np.uint16 if shift <= 16 else np.uint32),
+            np.dtype(np.int32 if nodes <= 2**31 else np.int64),
+        )
+
+    def nodes_of(self, number: int) -> slice:
+        """Return the nodes of a range."""
+        return slice(number << self._shift, min((number + 1) << self._shift, self._nodes))
+
+
+class HalfEdges(Ranges):
     """A file with the half-edges of every block, in the order of `split_block`; usable from several threads.
 
     Args:
         file: Descriptor of a file, open for reading and writing.
         nodes: Number of nodes of all types.
         shift: Binary logarithm of the number of nodes in a range.
-
-    Attributes:
-        ranges: Number of ranges.
     """
 
     def __init__(self, file: int, nodes: int, shift: int) -> None:
+        super().__init__(nodes, shift)
         self._file = file
-        self._nodes = nodes
-        self._shift = shift
-        self.ranges = -(-nodes >> shift)
-        self._rows = np.dtype(np.uint16 if shift <= 16 else np.uint32)
-        self._neighbours = np.dtype(np.int32 if nodes <= 2**31 else np.int64)
         self._lock = threading.Lock()
         self._end = 0
-        self._blocks: list[tuple[int, Counts]] = []  # position of each, and its bounds
+        self._blocks: list[tuple[Place, int, Counts]] = []  # where each begins in the file, and its bounds
         self._room: list[tuple[Rows, Neighbours]] = []  # arrays to use again
 
-    def add(self, src: Counts, dst: Counts, src_offset: int, dst_offset: int) -> None:
-        """Write a block of edges; see `split_block`."""
+    def add(self, src: Counts, dst: Counts, src_offset: int, dst_offset: int, place: Place = (0, 0)) -> None:
+        """Write a block of edges; see `split_block`. The place orders it among the other blocks."""
         bounds = np.empty(self.ranges + 1, np.int64)
         try:
             room = self._room.pop()  # faster than to allocate
         except IndexError:
-            room = np.empty(0, self._rows), np.empty(0, self._neighbours)
+            room = np.empty(0, self.dtypes[0]), np.empty(0, self.dtypes[1])
         if len(room[0]) < 2 * len(src):
-            room = np.empty(2 * len(src), self._rows), np.empty(2 * len(src), self._neighbours)
+            room = np.empty(2 * len(src), self.dtypes[0]), np.empty(2 * len(src), self.dtypes[1])
         rows, neighbours = room
         split_block(src, dst, src_offset, dst_offset, self._shift, rows, neighbours, bounds)
         count = int(bounds[-1])
         with self._lock:
             begin = self._end
             self._end += count * (rows.itemsize + neighbours.itemsize)
-            self._blocks.append((begin, bounds))
+            self._blocks.append((place, begin, bounds))
         _write_at(self._file, rows[:count], begin)
         _write_at(self._file, neighbours[:count], begin + count * rows.itemsize)
         self._room.append(room)
 
-    def nodes_of(self, number: int) -> slice:
-        """Return the nodes of a range."""
-        return slice(number << self._shift, min((number + 1) << self._shift, self._nodes))
+    def bounds(self) -> Counts:
+        """Return (blocks, ranges + 1) int64, where the half-edges of each range begin, in order of places."""
+        self._room.clear()  # no more blocks are added
+        self._blocks.sort(key=lambda block: block[0])
+        found = [bounds for _, _, bounds in self._blocks]
+        return np.array(found, np.int64).reshape(-1, self.ranges + 1)
+
+    def copy(self, first: int, last: int, target: BinaryIO) -> None:
+        """Write rows and neighbours of some consecutive ranges, block after block, in the order of `bounds`.
+
+        Peak memory: those of a block.
+        """
+        for _, begin, bounds in self._blocks:
+            for array in self._read(begin, bounds, int(bounds[first]), int(bounds[last])):
+                target.write(array.data)
 
     def read(self, number: int) -> tuple[Rows, Neighbours]:
         """Return rows and neighbours of all half-edges of a range, block after block."""
         self._room.clear()  # no more blocks are added
-        counts = [int(bounds[number + 1] - bounds[number]) for _, bounds in self._blocks]
-        rows = np.empty(sum(counts), self._rows)
-        neighbours = np.empty(sum(counts), self._neighbours)
+        counts = [int(bounds[number + 1] - bounds[number]) for _, _, bounds in self._blocks]
+        rows, neighbours = (np.empty(sum(counts), dtype) for dtype in self.dtypes)
         at = 0
-        for count, (begin, bounds) in zip(counts, self._blocks, strict=True):
-            first = int(bounds[number])
-            _read_at(self._file, rows[at : at + count], begin + first * rows.itemsize)
-            behind = begin + int(bounds[-1]) * rows.itemsize
-            _read_at(self._file, neighbours[at : at + count], behind + first * neighbours.itemsize)
+        for count, (_, begin, bounds) in zip(counts, self._blocks, strict=True):
+            into = rows[at : at + count], neighbours[at : at + count]
+            _read_half_edges(self._file, begin, int(bounds[-1]), int(bounds[number]), *into)
             at += count
         return rows, neighbours
+
+    def _read(self, begin: int, bounds: Counts, first: int, last: int) -> tuple[Rows, Neighbours]:
+        rows, neighbours = (np.empty(last - first, dtype) for dtype in self.dtypes)
+        _read_half_edges(self._file, begin, int(bounds[-1]), first, rows, neighbours)
+        return rows, neighbours
+
+
+class CopiedHalfEdges(Ranges):
+    """Files that `HalfEdges.copy` has written, of some consecutive ranges.
+
+    Args:
+        nodes: Number of nodes of all types.
+        shift: Binary logarithm of the number of nodes in a range.
+        first: The first range in the files.
+        last: The end of the ranges in the files.
+        files: Descriptor of each file, and what `HalfEdges.bounds` has returned for it.
+    """
+
+    def __init__(
+        self, nodes: int, shift: int, first: int, last: int, files: Sequence[tuple[int, Counts]]
+    ) -> None:
+        super().__init__(nodes, shift)
+        self._first = first
+        self._pieces: list[tuple[int, int, Counts]] = []  # file, where a block begins, and its bounds
+        size = sum(dtype.itemsize for dtype in self.dtypes)
+        for file, index in files:
+            begin = 0
+            for bounds in index[:, first : last + 1]:
+                self._pieces.append((file, begin, bounds - bounds[0]))
+                begin += int(bounds[-1] - bounds[0]) * size
+
+    def read(self, number: int) -> tuple[Rows, Neighbours]:
+        """Return rows and neighbours of all half-edges of a range, file after file."""
+        at = number - self._first
+        counts = [int(bounds[at + 1] - bounds[at]) for _, _, bounds in self._pieces]
+        rows, neighbours = (np.empty(sum(counts), dtype) for dtype in self.dtypes)
+        done = 0
+        for count, (file, begin, bounds) in zip(counts, self._pieces, strict=True):
+            into = rows[done : done + count], neighbours[done : done + count]
+            _read_half_edges(file, begin, int(bounds[-1]), int(bounds[at]), *into)
+            done += count
+        return rows, neighbours
+
+
+def _read_half_edges(
+    file: int, begin: int, count: int, first: int, rows: Rows, neighbours: Neighbours
+) -> None:
+    """Fill arrays with half-edges of a block of ``count``, from its ``first`` on."""
+    _read_at(file, rows, begin + first * rows.itemsize)
+    _read_at(file, neighbours, begin + count * rows.itemsize + first * neighbours.itemsize)
 
 
 def _write_at(file: int, array: npt.NDArray[Any], position: int) -> None:

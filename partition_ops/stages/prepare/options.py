@@ -14,6 +14,7 @@ WEIGHTS = "node-types|one|degree|(column|mask)=.+"
 RANGE_BITS = 9  # as many ranges of nodes as a core can write to at once
 ROW_BITS = 16  # of a node's number inside a range; more ranges are worth it if they are not too many
 MOST_ROWS = 1 << 28  # nodes of such a graph
+MOST_TASKS = 64  # between them there is an object for each pair of tasks
 
 
 def range_shift(nodes: int) -> int:
@@ -23,7 +24,24 @@ def range_shift(nodes: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrepareConfig(StageConfig):
+class PrepareTasks(StageConfig):
+    """The options of ``prepare`` that a whole job takes."""
+
+    prepare_tasks: int = option(
+        1,
+        help="Number of tasks that prepare is split into. In the DAG, they run on several workers and"
+        " exchange files below the output; elsewhere, they run one after another. The result does not depend"
+        " on the option.",
+        title="Tasks of prepare",
+        section="More",
+        metavar="N",
+        minimum=1,
+        maximum=MOST_TASKS,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareConfig(PrepareTasks):
     """Options of ``prepare``."""
 
     format: PrepareFormat = option(
@@ -53,6 +71,12 @@ class PrepareConfig(StageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.format == "parmetis" and self.prepare_tasks > 1:
+            raise UsageError(
+                "--prepare-tasks does not split the text for ParMETIS",
+                found=f"--prepare-tasks {self.prepare_tasks}, --format parmetis",
+                remedy="Leave --prepare-tasks out.",
+            )
         if not re.fullmatch(WEIGHTS, self.weights):
             raise UsageError(
                 f"--weights cannot be {self.weights!r}",

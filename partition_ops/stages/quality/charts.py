@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from html import escape
 from unicodedata import east_asian_width
 
@@ -143,55 +144,73 @@ def line_chart(
     names: Sequence[str],
     show: Show,
     *,
+    places: Sequence[float],
     limit: float | None = None,
     ends: tuple[str, str] = ("", ""),
     marked: Sequence[bool] = (),
 ) -> str:
-    """Return a figure with a line, such as a value from run to run; nothing without a value.
+    """Return a figure with a line, such as a value from run to run, on an axis that has zero.
+
+    It is empty without a value.
 
     Args:
         title: What is drawn.
         values: One value for each run, oldest first; None where a run has none.
         names: Names of the runs, shown when the pointer is on a point.
         show: Writes a value as text.
+        places: Place of each run from left to right, from 0 to 1, as `places_by_time` returns them.
         limit: A value that is drawn as a dashed line.
         ends: What stands below the first and the last run, such as dates.
         marked: Whether the point of a run is larger.
     """
-    known = [(place, value) for place, value in enumerate(values) if value is not None]
+    known = [(run, value) for run, value in enumerate(values) if value is not None]
     if not known:
         return ""
     numbers = [value for _, value in known]
     drawn = numbers if limit is None else [*numbers, limit]
-    low, high = min(drawn), max(drawn)
-    spread, middle = (high - low) or 1.0, 0.5 if high == low else 0.0  # a constant is in the middle
+    low, high = min(0.0, *drawn), max(0.0, *drawn)
     width, height = LINE_WIDTH - LEFT - 8, LINE_HEIGHT - BOTTOM - 12
-    last = max(len(values) - 1, 1)
-    points = [
-        (LEFT + place / last * width, 8 + (middle + (high - value) / spread) * height)
-        for place, value in known
-    ]
+    scale = height / ((high - low) or 1.0)
+    points = [(LEFT + places[run] * width, 8 + height - (value - low) * scale) for run, value in known]
     parts = [
         f'<line x1="{LEFT}" y1="8" x2="{LEFT}" y2="{8 + height}"/>',
         f'<line x1="{LEFT}" y1="{8 + height}" x2="{LINE_WIDTH - 8}" y2="{8 + height}"/>',
         '<polyline points="{}"/>'.format(" ".join(f"{x:.1f},{y:.1f}" for x, y in points)),
     ]
     if limit is not None:
-        y = 8 + (middle + (high - limit) / spread) * height
+        y = 8 + height - (limit - low) * scale
         line = f'<line class="limit" x1="{LEFT}" y1="{y:.1f}" x2="{LINE_WIDTH - 8}" y2="{y:.1f}">'
         parts.append(f"{line}<title>{escape(f'at most {show(limit)}')}</title></line>")
-    for (x, y), (place, value) in zip(points, known, strict=True):
-        about = escape(f"{names[place]}: {show(value)}")
-        radius = 5 if any(marked[place : place + 1]) else 3
+    for (x, y), (run, value) in zip(points, known, strict=True):
+        about = escape(f"{names[run]}: {show(value)}")
+        radius = 5 if any(marked[run : run + 1]) else 3
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{about}</title></circle>')
     for place, (end, anchor) in enumerate(zip(ends, ("", "end"), strict=True)):
         if end:
             parts.append(_text((LEFT, LINE_WIDTH - 8)[place], LINE_HEIGHT - 4, end, anchor))
-    for value, y in {low: 8 + height, high: 8 + middle * height}.items():
+    for value, y in {high: 8, low: 8 + height}.items():  # one label if all values are zero
         parts.append(_text(LEFT - 6, y + 4, show(value), "end"))
     summary = f"{title} from {show(numbers[0])} to {show(numbers[-1])} over {len(known)} runs"
     chart = _svg(summary, LINE_WIDTH, LINE_HEIGHT, parts)
     return f"<figure><figcaption>{escape(title)}</figcaption>{chart}</figure>"
+
+
+def places_by_time(times: Sequence[datetime | None]) -> list[float]:
+    """Return the places of runs on an axis of time, from 0 for the first to 1 for the last.
+
+    If the time of the last run is not known yet, the distance to the run before it is the mean of the others.
+    If that of another run is not known either, all distances are equal.
+
+    Args:
+        times: Of the runs, oldest first.
+    """
+    gaps = max(len(times) - 1, 1)
+    even = [run / gaps for run in range(len(times))]
+    known = [time.timestamp() for time in times if time is not None]
+    if len(known) < 2 or None in times[:-1] or known[0] == known[-1]:
+        return even
+    end = even[len(known) - 1]
+    return [*((time - known[0]) / (known[-1] - known[0]) * end for time in known), *even[len(known) :]]
 
 
 def sparkline(values: Values, label: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_document
+from partition_ops.artifacts.manifest import published_at
 from partition_ops.artifacts.run_figures import seconds_by_stage, summary
 from partition_ops.artifacts.verified_run import verified_run
 from partition_ops.errors import InvalidInputError
@@ -21,7 +22,7 @@ Report = Mapping[str, Any]
 
 
 def earlier_entries(previous: Store) -> list[Entry]:
-    """Return the history of an earlier run, with the URI and the seconds of that run itself.
+    """Return the history of an earlier run, with the URI, the time and the seconds of that run itself.
 
     Args:
         previous: Root of the earlier run, where ``quality`` has been done.
@@ -35,7 +36,7 @@ def earlier_entries(previous: Store) -> list[Entry]:
         seconds = seconds_by_stage(run.run)
     except (InvalidInputError, KeyError, TypeError):  # records are no artifacts: nothing depends on them
         seconds = {}
-    own = {**summary(report), "run": run.uri, "seconds": seconds}
+    own = {**summary(report), "run": run.uri, "published": published_at(run), "seconds": seconds}
     return [*kept_entries(run), own][-LONGEST:]
 
 
@@ -48,8 +49,11 @@ def kept_entries(run: Store) -> list[Entry]:
 
 
 def as_input(entries: Sequence[Entry]) -> StoredObject:
-    """Return the earlier history as an input that the report depends on."""
-    data = json_bytes(entries)
+    """Return the earlier history as an input that the report depends on.
+
+    Times are left out: some answers of a server round them, and copies of a run have others.
+    """
+    data = json_bytes([{name: one[name] for name in one if name != "published"} for one in entries])
     return StoredObject(layout.QUALITY_HISTORY, len(data), hashlib.sha256(data).hexdigest())
 
 

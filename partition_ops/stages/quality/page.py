@@ -8,7 +8,8 @@ from typing import Any
 
 from partition_ops.artifacts.run_figures import relative_shares
 from partition_ops.stages.quality import charts
-from partition_ops.stages.quality.page_sections import history_section, migration_section
+from partition_ops.stages.quality.local_times import inline_script
+from partition_ops.stages.quality.page_sections import history_section, migration_section, shows_times
 from partition_ops.stages.quality.tables import TABULATED, left_out, table
 from partition_ops.stages.quality.training_section import probe_section, training_section
 
@@ -19,17 +20,17 @@ STYLE = (
     + """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); margin: 2rem auto; max-width: 62rem;
   padding: 0 1rem; }
-h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+h1 { font-size: 1.6rem; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 .soft { color: var(--soft); margin: .2rem 0 1.5rem; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; }
 .figure { border: 1px solid var(--line); border-radius: 8px; padding: .7rem 1.1rem; min-width: 8.5rem; }
 .figure b { display: block; font-size: 1.5rem; color: var(--accent); }
 table { border-collapse: collapse; width: 100%; } th, td { padding: .35rem .6rem; text-align: right; }
 th:first-child, td:first-child { text-align: left; } tr { border-bottom: 1px solid var(--line); }
-.wide { overflow-x: auto; } .wide th { white-space: nowrap; }
-.wide > svg, .wide > img { display: block; width: 100%; min-width: 34rem; max-width: 50rem; margin: .5rem 0; }
+.wide { overflow-x: auto; } .wide :is(th, td) { white-space: nowrap; }
+.wide > svg, .wide > img { display: block; width: 100%; min-width: 45rem; max-width: 50rem; margin: .5rem 0; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
-figure { margin: 0; flex: 1 1 19rem; max-width: 30rem; } figcaption { font-weight: 600; }
+figure { margin: 0; flex: 1 1 22rem; max-width: 30rem; } figcaption { font-weight: 600; }
 @media (max-width: 40rem) {
   body { margin: 1rem auto; } .figures { display: grid; grid-template-columns: 1fr 1fr; gap: .5rem; }
   .figure { min-width: 0; padding: .4rem .6rem; font-size: .85rem; } .figure b { font-size: 1.1rem; }
@@ -51,7 +52,8 @@ def quality_page(report: Report, history: Mapping[str, Any], times: str, speeds:
         speeds: Path of the picture of `speed_chart`, also relative to the page.
 
     Returns:
-        HTML that loads nothing but these two pictures.
+        HTML that loads nothing but these two pictures. If it has times, a script in it shows them in the zone
+        of the viewer.
     """
     title = f"Partitions of {escape(report['graph_name'])}"
     notes = "".join(f"<p>Note: {escape(note)}.</p>" for note in report.get("notes", ()))
@@ -86,6 +88,7 @@ heavier, blue is lighter.</p>
 <p class="soft">Seconds of the tasks before this one; scatter and gather are sums over tasks that run in
 parallel.</p>
 <div class="wide"><img src="{times}" alt="Seconds by stage, in {times}"></div>
+{f"<script>{inline_script()}</script>" if shows_times(history) else ""}
 </body></html>
 """
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from html import escape
 from typing import Any
 
-from partition_ops.stages.quality.charts import line_chart
+from partition_ops.stages.quality.charts import line_chart, places_by_time
 from partition_ops.stages.quality.history import Entry
+from partition_ops.stages.quality.local_times import moment
 from partition_ops.stages.quality.tables import MIB, table
 
 DRAWN: dict[str, Callable[[float], str]] = {
@@ -92,9 +94,20 @@ def history_section(history: Mapping[str, Any]) -> str:
     if len(entries) < 2:
         return ""
     return f"""<h2>From run to run</h2>
-<p class="soft">Oldest first, this run last; its seconds will be in the history of the next run.</p>
+<p class="soft">Runs by the time at which they were published. This run is the last one; its time and its
+seconds will be in the history of the next run.</p>
 <div class="charts">{_history_charts(entries)}</div>
 <div class="wide">{_history_table(entries)}</div>"""
+
+
+def shows_times(history: Mapping[str, Any]) -> bool:
+    """Return whether `history_section` has times."""
+    return any(_published(entry) for entry in history["entries"])
+
+
+def _published(entry: Entry) -> str:
+    """Return when a run was published; nothing for this run, and for runs of earlier versions."""
+    return moment(entry["published"]) if "published" in entry else ""
 
 
 def _figures(entry: Entry) -> dict[str, float | None]:
@@ -113,9 +126,17 @@ def _figures(entry: Entry) -> dict[str, float | None]:
 
 def _history_charts(entries: Sequence[Entry]) -> str:
     figures = [_figures(entry) for entry in entries]
-    names = [f"run {number}" for number in range(1, len(entries) + 1)]
+    names = [
+        ", ".join(filter(None, (f"run {number}", _published(entry))))
+        for number, entry in enumerate(entries, 1)
+    ]
+    times = [
+        datetime.fromisoformat(entry["published"]) if "published" in entry else None for entry in entries
+    ]
+    places, ends = places_by_time(times), (_published(entries[0]), "this run")
     return "".join(
-        line_chart(name, [found[name] for found in figures], names, shown) for name, shown in DRAWN.items()
+        line_chart(name, [found[name] for found in figures], names, shown, places=places, ends=ends)
+        for name, shown in DRAWN.items()
     )
 
 
@@ -123,6 +144,7 @@ def _history_table(entries: Sequence[Entry]) -> str:
     rows = [
         [
             str(number),
+            _published(entry),
             entry["mode"],
             f"{entry['num_nodes']:,}",
             *("" if value is None else DRAWN[name](value) for name, value in _figures(entry).items()),
@@ -130,4 +152,4 @@ def _history_table(entries: Sequence[Entry]) -> str:
         ]
         for number, entry in enumerate(entries, 1)
     ]
-    return table(["run", "mode", "nodes", *DRAWN, "MiB"], rows)
+    return table(["run", "published", "mode", "nodes", *DRAWN, "MiB"], rows)

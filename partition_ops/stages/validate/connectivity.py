@@ -1,4 +1,4 @@
-"""Degrees and connected components, counted while the edges are read."""
+"""Degrees and connected components, counted while the edges are read; several counts can be merged."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from partition_ops.system.memory import memory_limit
 
 Ids = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+MERGED_NODES = 1 << 20  # of another forest, at a time
 NARROW = 2**31  # below this 32 bits suffice: half the memory, and twice as many numbers in the cache
 
 
@@ -31,26 +32,68 @@ class Components:
     largest: int
 
 
-class Connectivity:
-    """Counts over all nodes; usable from several threads.
+class Forest:
+    """The connected components of the edges so far, as a forest: each node has a parent, or is a root.
 
-    Peak memory: 14 bytes a node; 26 if there are 2**31 nodes or edges or more.
+    Peak memory: 8 bytes a node; 16 if there are 2**31 nodes or edges or more.
 
     Args:
         nodes: Number of nodes of all types.
         edges: Number of edges of all types.
+
+    Attributes:
+        parents: (nodes,) int32 or int64.
+    """
+
+    def __init__(self, nodes: int, edges: int) -> None:
+        self.parents: Counts = np.arange(nodes, dtype=count_dtype(nodes, edges))
+        self._lock = threading.Lock()
+
+    def add(self, src: Ids, dst: Ids, src_offset: int, dst_offset: int) -> None:
+        """Add edges; the arguments are those of `Connectivity.add`."""
+        with self._lock:
+            _join(src, dst, src_offset, dst_offset, self.parents)
+
+    def flatten(self) -> Counts:
+        """Return (nodes,) the parents: the smallest ID of each component, whatever the order of edges."""
+        _flatten(self.parents)
+        return self.parents
+
+    def merge(self, parents: Counts) -> None:
+        """Add the edges of another forest of the same nodes, given its (nodes,) parents."""
+        for begin in range(0, len(parents), MERGED_NODES):
+            block = np.asarray(parents[begin : begin + MERGED_NODES]).astype(np.int64)
+            self.add(np.arange(begin, begin + len(block)), block, 0, 0)
+
+    def components(self) -> Components:
+        """Return the weakly connected components of the edges so far."""
+        sizes = _component_sizes(self.parents)
+        return Components(int((sizes > 0).sum()), int(sizes.max(initial=0)))
+
+
+class Connectivity:
+    """Counts over all nodes; usable from several threads.
+
+    Peak memory: 6 bytes a node, 10 if there are 2**31 nodes or edges or more; an eighth of a byte an edge.
+
+    Args:
+        nodes: Number of nodes of all types.
+        edges: Number of edges of all types.
+
+    Attributes:
+        forest: The connected components.
+        in_degrees: Edges that end at each node.
+        out_degrees: Edges that begin at each node.
 
     Raises:
         InvalidInputError: The counts do not fit into the memory of the machine.
     """
 
     def __init__(self, nodes: int, edges: int) -> None:
-        dtype = np.dtype(np.int32 if max(nodes, edges) < NARROW else np.int64)
-        _check_memory(nodes, 3 * dtype.itemsize + 2)
-        self._in_degrees = _Degrees(nodes, dtype)
-        self._out_degrees = _Degrees(nodes, dtype)
-        self._parents: Counts = np.arange(nodes, dtype=dtype)
-        self._lock = threading.Lock()
+        _check_memory(nodes, count_dtype(nodes, edges).itemsize + 2)
+        self.in_degrees = CompactDegrees(nodes)
+        self.out_degrees = CompactDegrees(nodes)
+        self.forest = Forest(nodes, edges)
 
     def add(self, src: Ids, dst: Ids, src_offset: int, dst_offset: int) -> None:
         """Add edges.
@@ -62,48 +105,60 @@ class Connectivity:
             dst_offset: First homogeneous ID of the destinations' type.
         """
         # each has a lock of its own, so that several threads can be in different steps
-        self._out_degrees.add(src, src_offset)
-        self._in_degrees.add(dst, dst_offset)
-        with self._lock:
-            _join(src, dst, src_offset, dst_offset, self._parents)
-
-    @property
-    def in_degrees(self) -> Counts:
-        """(nodes,) int32 or int64, edges that end at each node."""
-        return self._in_degrees.counts()
-
-    @property
-    def out_degrees(self) -> Counts:
-        """(nodes,) int32 or int64, edges that begin at each node."""
-        return self._out_degrees.counts()
-
-    def components(self) -> Components:
-        """Return the weakly connected components of the edges so far."""
-        sizes = _component_sizes(self._parents)
-        return Components(int((sizes > 0).sum()), int(sizes.max(initial=0)))
+        self.out_degrees.add(src, src_offset)
+        self.in_degrees.add(dst, dst_offset)
+        self.forest.add(src, dst, src_offset, dst_offset)
 
 
-class _Degrees:
-    """Degrees of nodes; the lower 8 bits are counted in an array of their own, which fits in the cache."""
+class CompactDegrees:
+    """Degrees of nodes: the lower 8 bits of each, and a list in which a node is once for each 256.
 
-    def __init__(self, nodes: int, dtype: np.dtype[Any]) -> None:
+    Peak memory: a byte a node, and a sixteenth of a byte for each edge.
+    """
+
+    def __init__(self, nodes: int) -> None:
         self._low = np.zeros(nodes, np.uint8)
-        self._counts: Counts = np.zeros(nodes, dtype)
-        self._added = True  # the lower bits to the counts
+        self._carries: list[Ids] = []
+        self._ascending = True
         self._lock = threading.Lock()
 
     def add(self, ids: Ids, offset: int) -> None:
+        """Count (n,) int64 type-wise IDs, whose type begins at a homogeneous ID."""
+        carried = np.empty(len(ids), np.int64)
         with self._lock:
-            _count(ids, offset, self._low, self._counts)
-            self._added = False
+            count = _count(ids, offset, self._low, carried)
+            if count:
+                self._carries.append(carried[:count].copy())
+                self._ascending = False
 
-    def counts(self) -> Counts:
+    def of(self, nodes: slice) -> tuple[npt.NDArray[np.uint8], Ids]:
+        """Return the lower bits of a range of nodes, and each node, from 0, as often as it has 256 more.
+
+        Its degrees are `full_degrees` of both. The order depends on the edges alone.
+        """
         with self._lock:
-            if not self._added:
-                self._counts += self._low
-                self._low[:] = 0
-                self._added = True
-        return self._counts
+            carries = np.concatenate([np.empty(0, np.int64), *self._carries])
+            if not self._ascending:
+                carries.sort()
+                self._carries, self._ascending = [carries], True
+        begin, end = np.searchsorted(carries, (nodes.start, nodes.stop))
+        return self._low[nodes], carries[begin:end] - nodes.start
+
+
+def full_degrees(low: npt.NDArray[np.uint8], carries: Ids) -> Ids:
+    """Return (nodes,) int64, the degrees of which `CompactDegrees.of` returns the two parts.
+
+    Peak memory: 8 bytes a node.
+    """
+    degrees = low.astype(np.int64)
+    nodes, counts = np.unique(carries, return_counts=True)
+    degrees[nodes] += 256 * counts
+    return degrees
+
+
+def count_dtype(nodes: int, edges: int) -> np.dtype[Any]:
+    """Return the dtype of counts and node IDs of a graph with so many nodes and edges."""
+    return np.dtype(np.int32 if max(nodes, edges) < NARROW else np.int64)
 
 
 def _check_memory(nodes: int, bytes_a_node: int) -> None:
@@ -127,13 +182,16 @@ def _root(parents: Counts, node: int) -> int:
 
 
 @compiled
-def _count(ids: Ids, offset: int, low: npt.NDArray[np.uint8], counts: Counts) -> None:
-    """Count nodes: up to 255 of each in ``low``, and 256 more in ``counts`` when that begins again at 0."""
+def _count(ids: Ids, offset: int, low: npt.NDArray[np.uint8], carried: Ids) -> int:
+    """Count nodes up to 255 in ``low``; write each to ``carried`` whenever that begins again at 0."""
+    count = 0
     for i in range(len(ids)):
         node = unsigned(ids[i] + offset)
         low[node] += np.uint8(1)
         if low[node] == 0:
-            counts[node] += 256
+            carried[unsigned(count)] = np.int64(node)
+            count += 1
+    return count
 
 
 @compiled
@@ -150,9 +208,15 @@ def _join(src: Ids, dst: Ids, src_offset: int, dst_offset: int, parents: Counts)
         parents[v] = root
 
 
+@compiled
+def _flatten(parents: Counts) -> None:
+    for node in range(len(parents)):
+        parents[node] = _root(parents, node)
+
+
 @compiled_with_arrays
-def _component_sizes(parents: Counts) -> Ids:
-    sizes = np.zeros(len(parents), np.int64)
+def _component_sizes(parents: Counts) -> Counts:
+    sizes = np.zeros_like(parents)
     for node in range(len(parents)):
         sizes[_root(parents, node)] += 1
     return sizes

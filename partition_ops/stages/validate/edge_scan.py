@@ -11,13 +11,12 @@ import csv
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from partition_ops.chunked.duplicate_search import DuplicateSearch
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import FileFormat, GraphMetadata
 from partition_ops.chunked.table_files import column_numbers, csv_layout, text_lines
@@ -34,6 +33,7 @@ RowsFunction = Callable[[EdgeRows], Mask | None]
 SCANNED_ROWS = 1 << 16  # few enough that they stay in the cache from check to check
 TEXT_ROWS_AT_ONCE = 1 << 16
 LONGEST_TEXT = 100  # of a row in an example
+DELIMITERS = ",;\t| "
 ROW_BITS = 40  # a million million rows in a file, and eight million files
 
 
@@ -79,6 +79,13 @@ def _expected_rows(metadata: GraphMetadata, chunk: EdgeChunk) -> int:
     return counts[chunk.index] if counts is not None and known else 0
 
 
+class Pairs(Protocol):
+    """Takes the ends of edges, to find duplicates; usable from several threads."""
+
+    def add(self, type_id: int, places: Ids, src: Ids, dst: Ids) -> None:
+        """Add edges of one type: (n,) int64 ascending positions, and type-wise IDs of both ends."""
+
+
 @dataclass(frozen=True)
 class EdgeScan:
     """Scans edge files; usable from several threads, a file for each.
@@ -98,7 +105,7 @@ class EdgeScan:
     metadata: GraphMetadata
     reader: EdgeReader
     defects: Defects
-    pairs: DuplicateSearch
+    pairs: Pairs
     connectivity: Connectivity
     found: dict[str, dict[int, list[Ids]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -270,10 +277,19 @@ class _TextRows:
             if len(examples) < EXAMPLES:
                 text = self._format.delimiter.join(fields)[:LONGEST_TEXT]
                 key, index, row = self._chunk.key, self._chunk.index, self.rows
-                sentence = f"{text!r} in row {row} (line {line}) of {key}"
+                sentence = f"{text!r} in row {row} (line {line}) of {key}{self._other_delimiter(fields)}"
                 examples.append(example(sentence, file=key, chunk=index, row=row, line=line))
             self.found[check] = count + 1, examples
         return bool(wrong)
+
+    def _other_delimiter(self, fields: list[str]) -> str:
+        """Return, as a clause, which delimiter separates two integers in a row of one field, if one does."""
+        for other in DELIMITERS if len(fields) == 1 else "":
+            ends = fields[0].split(other)
+            if len(ends) == 2 and all(end.strip().isdecimal() for end in ends):
+                said = self._format.delimiter
+                return f", where {other!r} separates two integers, and metadata.json says {said!r}"
+        return ""
 
 
 def _arrays(rows: list[tuple[int, int, int]]) -> tuple[Ids, Ids, Ids]:

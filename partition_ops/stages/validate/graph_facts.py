@@ -13,7 +13,8 @@ from partition_ops.chunked.edges import EdgeChunk
 from partition_ops.chunked.feature_reader import ChunkLayout, is_supported
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.chunked.names import EdgeType
-from partition_ops.stages.validate.connectivity import Components, Connectivity
+from partition_ops.stages.validate.connectivity import Components
+from partition_ops.stages.validate.degrees import DegreeFigures
 from partition_ops.storage import Store
 
 Ids = npt.NDArray[np.int64]
@@ -175,7 +176,7 @@ class GraphFacts:
         source: The graph's root.
         metadata: Its metadata.
         document: Its ``metadata.json``, as parsed.
-        connectivity: Degrees.
+        degrees: By node type ID, figures of the degrees.
         components: Weakly connected components.
         edge_files: All edge files, in the order of the edges' homogeneous IDs.
         features: By ``type/name``.
@@ -188,8 +189,8 @@ class GraphFacts:
     source: Store
     metadata: GraphMetadata
     document: dict[str, Any]
-    connectivity: Connectivity
-    components: Components = Components(0, 0)  # noqa: RUF009 (frozen)
+    degrees: list[DegreeFigures]
+    components: Components
     edge_files: list[EdgeFile] = field(default_factory=list)
     features: dict[str, FeatureFacts] = field(default_factory=dict)
     files: list[dict[str, Any]] = field(default_factory=list)

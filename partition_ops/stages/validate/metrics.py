@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from partition_ops.stages.validate.check import Check
 from partition_ops.stages.validate.checks import CHECKS
+from partition_ops.stages.validate.degrees import DEGREE_BINS
 
 if TYPE_CHECKING:
     from partition_ops.chunked.metadata import Feature, GraphMetadata
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
-DEGREE_BINS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 ROWS = {"graph": "graph", "node_types": "node type", "edge_types": "edge type", "features": "feature"}
 """The meaning of a row of each table, for messages."""
 
@@ -62,14 +59,13 @@ def metrics(found: Measurement) -> Tables:
 
 def degree_distribution(found: Measurement) -> dict[str, dict[str, Any]]:
     """Return by node type how many nodes have an in- or out-degree in each bin."""
-    metadata, connectivity = found.facts.metadata, found.facts.connectivity
     return {
         name: {
             "at_least": list(DEGREE_BINS),
-            "in_degree": _binned(connectivity.in_degrees[_nodes(metadata, type_id)]),
-            "out_degree": _binned(connectivity.out_degrees[_nodes(metadata, type_id)]),
+            "in_degree": degrees.in_bins,
+            "out_degree": degrees.out_bins,
         }
-        for type_id, name in enumerate(metadata.node_types)
+        for name, degrees in zip(found.facts.metadata.node_types, found.facts.degrees, strict=True)
     }
 
 
@@ -149,15 +145,6 @@ def _shown(column: str, notes: str) -> dict[str, Any]:
     }
 
 
-def _binned(degrees: npt.NDArray[np.integer[Any]]) -> list[int]:
-    counts = np.bincount(np.minimum(degrees, DEGREE_BINS[-1]), minlength=DEGREE_BINS[-1] + 1)
-    return [int(count) for count in np.add.reduceat(counts, DEGREE_BINS)]
-
-
-def _nodes(metadata: GraphMetadata, type_id: int) -> slice:
-    return slice(metadata.node_offsets[type_id], metadata.node_offsets[type_id + 1])
-
-
 def _graph_row(metadata: GraphMetadata, found: Measurement) -> Row:
     nodes = sum(metadata.num_nodes)
     return {
@@ -171,9 +158,7 @@ def _graph_row(metadata: GraphMetadata, found: Measurement) -> Row:
 
 def _node_row(metadata: GraphMetadata, found: Measurement, type_id: int) -> Row:
     name, nodes = metadata.node_types[type_id], metadata.num_nodes[type_id]
-    in_degrees = found.facts.connectivity.in_degrees[_nodes(metadata, type_id)]
-    out_degrees = found.facts.connectivity.out_degrees[_nodes(metadata, type_id)]
-    isolated = int(((in_degrees == 0) & (out_degrees == 0)).sum())
+    degrees = found.facts.degrees[type_id]
     features = [feature for feature in metadata.node_features if feature.type_name == name]
     start, end = metadata.node_offsets[type_id : type_id + 2]
     return {
@@ -185,11 +170,11 @@ def _node_row(metadata: GraphMetadata, found: Measurement, type_id: int) -> Row:
         "gap_before": start - (metadata.node_offsets[type_id - 1] + metadata.num_nodes[type_id - 1])
         if type_id
         else start,
-        "isolated_nodes": isolated,
-        "isolated_share": _share(isolated, nodes),
-        "max_in_degree": int(in_degrees.max(initial=0)),
-        "max_out_degree": int(out_degrees.max(initial=0)),
-        "mean_degree": _share(int(in_degrees.sum() + out_degrees.sum()), nodes),
+        "isolated_nodes": degrees.isolated,
+        "isolated_share": _share(degrees.isolated, nodes),
+        "max_in_degree": degrees.max_in,
+        "max_out_degree": degrees.max_out,
+        "mean_degree": _share(degrees.total, nodes),
         "features": len(features),
         "nodes_without_features_share": 0.0 if features or not nodes else 1.0,
     }

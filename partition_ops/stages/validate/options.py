@@ -10,6 +10,7 @@ from partition_ops.options.values import parse_size
 from partition_ops.stages.validate.check import ACTIONS
 from partition_ops.stages.validate.checks import CHECKS, checked_actions, parse_actions
 
+MOST_TASKS = 64  # of validate; between them there is an object for each pair of tasks
 MEMORY_SHARE = 0.25  # of the available memory, for the search for duplicates
 
 
@@ -59,6 +60,17 @@ class ValidateConfig(StageConfig):
         parse=parse_size,
         empty="all that the machine or the container has",
         form=None,
+    )
+    validation_tasks: int = option(
+        1,
+        help="Number of tasks that validate is split into. In the DAG, they run on several workers and"
+        " exchange files below the output; elsewhere, they run one after another. The more tasks, the less"
+        " memory each takes. The result does not depend on the option.",
+        title="Tasks of validate",
+        section="More",
+        metavar="N",
+        minimum=1,
+        maximum=MOST_TASKS,
     )
     data_docs: bool = option(
         False,

@@ -9,12 +9,15 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import remove_leftovers
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.write_access import check_apart
-from partition_ops.chunked.metadata import METADATA, load_metadata
+from partition_ops.chunked.metadata import load_metadata
+from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.expectations import Evaluator, Suite, read_suites
 from partition_ops.stages.validate.expectations.suites import check_evaluator_installed
 from partition_ops.stages.validate.measurement import measure_graph
 from partition_ops.stages.validate.metrics import metrics
 from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.stages.validate.spread import Spread, existing_objects
+from partition_ops.stages.validate.user_keys import FindRows, with_keys
 from partition_ops.stages.validate.validation_report import (
     NO_LISTS,
     EdgeLists,
@@ -34,6 +37,7 @@ def validate_graph(
     *,
     expectations: Store | None = None,
     kept: bool = True,
+    find_rows: FindRows | None = None,
     progress: Progress | None = None,
 ) -> StageResult:
     """Check a graph, write ``validation/report.json``, and reject a graph that later stages cannot work on.
@@ -52,6 +56,7 @@ def validate_graph(
         destination: Root of the run.
         expectations: Folder with the user's own expectation suites.
         kept: Whether the destination stays, so that an error can name the report.
+        find_rows: Finds the rows of tables that edges were made from, if the graph is rejected.
         progress: Shows the edges checked.
 
     Returns:
@@ -61,25 +66,36 @@ def validate_graph(
         InvalidInputError: A check whose action is ``fail`` has findings. The message names file, type, row
             and value of the first ones; the report, which is written anyway, has the first ten of each check.
 
-    Peak memory: ``config.memory`` (default: a quarter of what the machine or its cgroup allows), 24 bytes
-    a node, a block of edges for each core, and one chunk of a feature that cannot be mapped.
+    With ``config.validation_tasks`` above 1, this does the tasks of `Spread` that are not done, one after
+    another, and then the rest.
+
+    Peak memory: ``config.memory`` (default: a quarter of what the machine or its cgroup allows), 10 bytes
+    a node, a block of edges for each core, and one chunk of a feature that cannot be mapped. With several
+    tasks: that of the largest, see `Spread`.
     """
     metadata = load_metadata(source, graph_name=config.graph_name)
     check_apart(source, destination, metadata)
     if config.data_docs or expectations is not None:
         check_evaluator_installed()
     suites = [] if expectations is None else read_suites(expectations)
+    spread = Spread(config, source, destination, progress) if config.validation_tasks > 1 else None
 
     def work(writer: ArtifactWriter) -> Counters:
         remove_leftovers(destination, "validation")  # of one that failed or was killed
         with _started_evaluator(config, suites) as evaluator:
-            found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
+            if spread is None:
+                found = measure_graph(metadata, source, progress or NoProgress(), memory=config.memory)
+            else:
+                found = spread.measure()
             tables = metrics(found)
             evaluation = evaluator.evaluate(tables) if evaluator is not None else None
             if evaluation is not None:
                 write_data_docs(writer, evaluation)
         defects = defects_of(found, evaluation, config.actions)
         fatal = [defect for defect in defects if defect.action == "fail"]
+        if fatal:
+            defects = with_keys(defects, metadata, source, find_rows)
+            fatal = [defect for defect in defects if defect.action == "fail"]
         edges = EdgeLists(found.edge_ids, config.actions)
         lists = NO_LISTS if fatal else edges.write(writer, metadata)
         report = report_document(found, tables, defects, evaluation, actions=config.actions, lists=lists)
@@ -95,11 +111,32 @@ def validate_graph(
         }
 
     options = config.options()
-    options.pop("memory")  # it changes how the result is reached, not the result
+    for name in ("memory", "validation_tasks"):  # they change how the result is reached, not the result
+        del options[name]
     options["expectations"] = [suite.document for suite in suites]
-    exist = [entry for entry in source.stat_all([METADATA, *metadata.files()]) if entry is not None]
-    task = Task("validate", destination, work, options=options, inputs=exist, outputs=["validation/"])
-    return task.run()
+    task = Task(
+        "validate",
+        destination,
+        work,
+        options=options,
+        inputs=existing_objects(source, metadata),
+        outputs=["validation/"],
+        requires=tuple if spread is None else spread.required,
+    )
+    return task.run() if spread is None else _run_spread(task, spread)
+
+
+def _run_spread(task: Task, spread: Spread) -> StageResult:
+    """Do the tasks that are missing, and then the last one; remove what is between them when it is done."""
+    if not task.status().done:
+        spread.run_missing()
+    try:
+        result = task.run()
+    except InvalidInputError:  # the graph is rejected; other failures can be tried again
+        spread.forget()
+        raise
+    spread.forget()
+    return result
 
 
 @contextmanager

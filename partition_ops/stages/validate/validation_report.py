@@ -136,7 +136,7 @@ def rejection(fatal: Sequence[Defect], destination: Store, *, kept: bool = True)
     shown = [defect.sentence() for defect in fatal[:SHOWN]]
     if len(fatal) > SHOWN:
         shown.append(f"and {len(fatal) - SHOWN} more")
-    expected = sorted({f"no {defect.check}: {CHECKS[defect.check].finding}" for defect in fatal})
+    expected = sorted({f"no {defect.check} (where {CHECKS[defect.check].finding})" for defect in fatal})
     report = f"The report is {destination.uri_of(layout.VALIDATION_REPORT)}."
     return InvalidInputError(
         f"{len(fatal)} checks failed" if len(fatal) > 1 else f"The check {fatal[0].check} failed",

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from airflow.sdk import BaseOperator, get_current_context
 from airflow.sdk.exceptions import AirflowFailException
-from airflow.sdk.observability.stats import gauge, incr, timing
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
+from graph_partitioning.metrics import report_metrics
 from graph_partitioning.options import COMMON, Replacement, in_form_words, is_true
-from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, GraphRun, lock_holder, run_root
+from graph_partitioning.runs import (
+    FAILURE_KEY,
+    PROGRESS_KEY,
+    XCOM_KEY,
+    GraphRun,
+    lock_holder,
+    run_root,
+)
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.declare import REQUIRED, options_of
 from partition_ops.options.values import build, parse_settings
@@ -29,11 +34,10 @@ if TYPE_CHECKING:
 
     from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.system.progress import Progress
+    from partition_ops.system.progress import LineProgress, Progress
 
 LATEST_RUN = "latest"
 Config = TypeVar("Config")
-PREFIX = "graph_partitioning"
 
 
 class OptionsOperator(BaseOperator):
@@ -331,9 +335,8 @@ class GraphStageOperator(GraphRunOperator):
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.marker import claimed
         from partition_ops.artifacts.write_access import check_root
-        from partition_ops.system.progress import LineProgress
 
-        progress = LineProgress(self.log.info)
+        progress = task_progress(context, self.log)
         with self.opened(progress) as (source, destination), source.snapshot():
             check_root("stage", destination)
             with self.fenced(context, destination), claimed(destination):
@@ -441,9 +444,26 @@ def explain_failures(log: Logger) -> Iterator[None]:
 
 def fail(text: str) -> NoReturn:
     """Fail at once, and leave the reason for the page of all graphs."""
-    with suppress(RuntimeError):  # called outside of a task
-        get_current_context()["ti"].xcom_push(key=FAILURE_KEY, value=text)
+    push(FAILURE_KEY, text)
     raise AirflowFailException(text) from None
+
+
+def push(key: str, value: Any) -> None:
+    """Write an XCom of the running task for the pages of graphs; do nothing outside of a task."""
+    with suppress(RuntimeError):
+        get_current_context()["ti"].xcom_push(key=key, value=value)
+
+
+def task_progress(context: Context, log: Logger) -> LineProgress:
+    """Return a progress whose lines are in the log, and the last one on the pages of graphs."""
+    from partition_ops.system.progress import LineProgress
+
+    def write(line: str) -> None:
+        log.info("%s", line)
+        with suppress(Exception):  # Airflow's API may not answer, which is no reason to end the work
+            context["ti"].xcom_push(key=PROGRESS_KEY, value=line)
+
+    return LineProgress(write)
 
 
 def sum_of(results: Sequence[StageResult]) -> StageResult:
@@ -457,33 +477,3 @@ def sum_of(results: Sequence[StageResult]) -> StageResult:
     return replace(
         results[0], seconds=seconds, skipped=all(one.skipped for one in results), counters=counters
     )
-
-
-def report_metrics(result: StageResult, destination: Store) -> None:
-    """Send seconds, rates and peak memory of a task, under the name of its stage.
-
-    Tasks of the same kind share a name (``graph_partitioning.convert.part.seconds``) for all graphs, because
-    a time series for each partition of each graph would be too many. A task that was already done only sends
-    that it was skipped.
-
-    Args:
-        result: Result of the stage.
-        destination: Root of the run, with the task's record.
-    """
-    from partition_ops.artifacts.layout import record
-    from partition_ops.artifacts.records import read_record
-
-    name = f"{PREFIX}.{re.sub(r'[0-9]+$', '', result.task).replace('-', '.')}"
-    if result.skipped:
-        incr(f"{name}.skipped")
-        return
-    timing(f"{name}.seconds", timedelta(seconds=result.seconds))
-    if result.record != record(result.task):  # publish writes a manifest instead
-        return
-    found = read_record(destination, result.task)
-    seconds = max(result.seconds, 0.001)
-    gauge(f"{name}.peak_memory_bytes", found["peak_memory_bytes"])
-    gauge(f"{name}.bytes_per_second", sum(entry["size"] for entry in found["artifacts"]) / seconds)
-    edges = result.counters.get("edges", result.counters.get("num_edges"))
-    if isinstance(edges, int):
-        gauge(f"{name}.edges_per_second", edges / seconds)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.operators.base import GraphStageOperator
+from graph_partitioning.operators.mapped import MappedTasks
 from partition_ops.artifacts.layout import CONFIG_TASK, PART_TASK, PLAN_TASK, SCATTER_TASK
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ListPartitionsOperator(PlanConversionOperator):
         return self._groups.gathers
 
 
-class ScatterEdgesOperator(ConvertOperator, task=SCATTER_TASK):
+class ScatterEdgesOperator(MappedTasks, ConvertOperator, task=SCATTER_TASK):
     """Sends the edges of groups of chunks to the buckets of their partitions. It comes after the plan.
 
     Args:
@@ -95,17 +95,8 @@ class ScatterEdgesOperator(ConvertOperator, task=SCATTER_TASK):
         super().__init__(**kwargs)
         self.group = group
 
-    @property
-    def label(self) -> str:
-        """The groups, to name a mapped task: ``group 0`` or ``groups 0-3``."""
-        return _label("group", self.group)
 
-    @property
-    def numbers(self) -> list[int]:
-        return _numbers(self.group)
-
-
-class GatherPartitionOperator(ConvertOperator, task=PART_TASK):
+class GatherPartitionOperator(MappedTasks, ConvertOperator, task=PART_TASK):
     """Builds partitions from their buckets. It comes after every scatter.
 
     Args:
@@ -119,29 +110,9 @@ class GatherPartitionOperator(ConvertOperator, task=PART_TASK):
         super().__init__(**kwargs)
         self.part = part
 
-    @property
-    def label(self) -> str:
-        """The partitions, to name a mapped task: ``part 0`` or ``parts 0-3``."""
-        return _label("part", self.part)
-
-    @property
-    def numbers(self) -> list[int]:
-        return _numbers(self.part)
-
 
 class WritePartitionConfigOperator(ConvertOperator, task=CONFIG_TASK):
     """Writes the book and the configuration files of all formats. It comes after all gathers.
 
     Args: As for `ConvertOperator`.
     """
-
-
-def _numbers(value: int | str | Sequence[int]) -> list[int]:
-    """Return the numbers of an argument; a template makes text of them."""
-    given = json.loads(value) if isinstance(value, str) else value
-    return [int(number) for number in (given if isinstance(given, Sequence) else [given])]
-
-
-def _label(name: str, value: int | str | Sequence[int]) -> str:
-    first, *_ = numbers = _numbers(value)
-    return f"{name} {first}" if len(numbers) == 1 else f"{name}s {first}-{numbers[-1]}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -12,21 +13,23 @@ from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
+from graph_partitioning.alerts import send
 from graph_partitioning.operators.base import GraphRunOperator, explain_failures, fail
-from graph_partitioning.options import Approval
+from graph_partitioning.options import Alerting, Approval
 from graph_partitioning.runs import lock_holder
 from partition_ops.stages.publish.options import Gate
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseNotifier, Context
 
     from partition_ops.stages.publish.gate import Limited
 
 COMMENT = "comment"
+MISSED = "No answer"
 SUBJECT = "Publish partitions that do not pass the quality gate?"
 
 
-class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, Approval)):
+class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, Approval, Alerting)):
     """Fails the run, or asks a person, if partitions are worse than allowed. It comes before ``publish``.
 
     Example::
@@ -40,10 +43,10 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
             approval=True,
         )
 
-    Args: As for `GraphRunOperator`, and the options of `Gate` and `Approval`, as values or as text from
-        templates; ``""`` for a limit allows any figure. A run that follows no other passes ``max_moved``,
-        with a warning in the log, because a graph on a list has the same settings from its first run on. A
-        person answers under **Required actions**.
+    Args: As for `GraphRunOperator`, and the options of `Gate`, `Approval` and `Alerting`, as values or as
+        text from templates; ``""`` for a limit allows any figure. A run that follows no other passes
+        ``max_moved``, with a warning in the log, because a graph on a list has the same settings from its
+        first run on. A person answers under **Required actions**.
     """
 
     template_fields: Sequence[str] = GraphRunOperator.template_fields  # not those of ApprovalOperator
@@ -56,24 +59,36 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         self.params.update(ParamsDict({COMMENT: comment}))  # those of the DAG are no question to a person
 
     def execute(self, context: Context) -> Any:
-        breaches, uri = self._breaches(context)
+        breaches, drifted, uri = self._breaches(context)
+        if drifted:
+            send(context, vars(self), "drift", drifted)
         if not breaches:
             return None
         found = "; ".join(map(str, breaches))
+        problem = f"The partitions do not pass the quality gate: {found}"
         with explain_failures(self.log):
             approval = self.config(Approval)
         if not approval.approval:
+            send(context, vars(self), "drift", problem)
             fail(f"The partitions in {uri} do not pass the quality gate: {found}")
-        self.log.warning("The partitions do not pass the quality gate: %s", found)
+        self.log.warning("%s", problem)
         self.body = "\n".join([f"`{uri}`", "", *(f"- {breach}" for breach in breaches)])
         self.response_timeout = timedelta(hours=approval.approval_hours)
         self._keep_lock(context)
+        text = f"{problem}. Approve or reject them within {approval.approval_hours:g} hours."
+        tell = partial(send, settings=vars(self), event="approval", text=text)
+        self.notifiers = [cast("BaseNotifier", tell)]  # Airflow calls it when the question can be answered
         return ApprovalOperator.execute(self, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Continue after the answer; it fails at once if rejected, because a retry would ask again."""
         if "error" not in event:
             self._keep_answer(context, event)
+        elif event["error_type"] == "timeout":
+            hours = self.config(Approval).approval_hours
+            late = {"comment": f"Nobody has answered within {hours:g} hours."}
+            missed = {"chosen_options": [MISSED], "responded_at": datetime.now(UTC), "params_input": late}
+            self._keep_answer(context, missed)
         try:
             answer = super().execute_complete(context, event)
         except (HITLRejectException, HITLTimeoutError) as error:
@@ -81,7 +96,10 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         return {"approved_by": answer["responded_by_user"]}
 
     def _keep_answer(self, context: Context, event: dict[str, Any]) -> None:
-        """Write the answer into the run. A failure is logged only, because a retry would ask again."""
+        """Write the answer, or that there was none, into the run.
+
+        A failure is logged only, because a retry would ask again.
+        """
         from partition_ops.artifacts.layout import APPROVAL
         from partition_ops.errors import PartitionOpsError
         from partition_ops.stages.publish.gate import check_gate
@@ -112,8 +130,11 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
                     timeout = (self.response_timeout or timedelta()) + DAG_RUN_TIMEOUT
                     extend_lock(root, lock_holder(context), timeout)
 
-    def _breaches(self, context: Context) -> tuple[list[Limited], str]:
+    def _breaches(self, context: Context) -> tuple[list[Limited], str, str]:
+        """Return the limits that are exceeded, why the cut has drifted if it has, and the root of the run."""
         from partition_ops.artifacts.layout import APPROVAL
+        from partition_ops.artifacts.verified_run import read_migration
+        from partition_ops.stages.partition.incremental.repartition import DRIFTED
         from partition_ops.stages.publish.gate import check_gate, moved_share
 
         with self.opened() as (_, destination):
@@ -123,4 +144,6 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
             gate = self.config(Gate)
             if gate.max_moved is not None and moved_share(destination) is None:
                 self.log.warning("The run follows no other, so max_moved does not apply to it")
-            return check_gate(gate, destination), destination.uri
+            reason = (read_migration(destination) or {}).get("reason") or ""
+            drifted = reason if reason.startswith(DRIFTED) else ""
+            return check_gate(gate, destination), drifted, destination.uri

@@ -10,7 +10,13 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
-from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator, explain_failures, report_metrics
+from graph_partitioning.metrics import report_metrics
+from graph_partitioning.operators.base import (
+    LATEST_RUN,
+    GraphStageOperator,
+    explain_failures,
+    task_progress,
+)
 from graph_partitioning.options import Replacement
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.stages.partition.options import PreviousOptions
@@ -54,7 +60,6 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
         from partition_ops.artifacts.layout import INGEST
         from partition_ops.artifacts.marker import GRAPH, claimed
         from partition_ops.artifacts.write_access import check_root
-        from partition_ops.system.progress import LineProgress
         from partition_ops.system.temporary_folders import check_tmpdir
 
         if not is_graph_file(self.input_uri):
@@ -68,7 +73,7 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
                 check_root("ingest", target, within=root)
                 self.check_same_input(root)
                 with claimed(target, GRAPH):
-                    result = self.run_stage(folder, target, LineProgress(self.log.info))
+                    result = self.run_stage(folder, target, task_progress(context, self.log))
                 self._push_run(context, target.uri, result.record)
                 report_metrics(result, target)
         return result.to_json()

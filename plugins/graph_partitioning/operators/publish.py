@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
+from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.metrics import report_graph_metrics
 from graph_partitioning.operators.base import GraphStageOperator
 from partition_ops.stages.publish.options import PublishConfig
 
@@ -45,6 +47,7 @@ class PublishRunOperator(GraphStageOperator):
 
     def __init__(self, *, outlets: Sequence[Any] = (), **kwargs: Any) -> None:
         super().__init__(outlets=[PARTITIONED_GRAPHS, PUBLISHED, *outlets], **kwargs)
+        self._published = ""
 
     def stage_config(self) -> PublishConfig:
         return replace(self.config(PublishConfig), run_id=self.run_id or None)
@@ -54,13 +57,25 @@ class PublishRunOperator(GraphStageOperator):
             return self.call_stage(source, destination, progress, latest=latest)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
+        self._published = destination.uri
         extra = asset_extra(destination)
+        report_graph_metrics(destination, extra["graph_name"])
         events = context["outlet_events"]
         events[PARTITIONED_GRAPHS].extra = extra
         if self.run_id:
             output_uri = destination.uri.rsplit("/", 3)[0]
             events[PUBLISHED].add(published_graph(output_uri, extra["graph_name"]), extra=extra)
         return result.to_json()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Return the lineage of the run, from its tables or its graph to the partitions.
+
+        OpenLineage's provider calls it after the task has succeeded.
+        """
+        from graph_partitioning.lineage import lineage_of
+
+        with GraphStorageHook(self.storage_conn_id).open(self._published) as run:
+            return lineage_of(run, self.input_uri)
 
 
 def asset_extra(run: Store) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
+from graph_partitioning.alerts import check_alerts, days_of, send
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import LATEST_RUN, explain_failures
 from graph_partitioning.options import graph_settings_schema, is_true, run_config
@@ -43,6 +45,8 @@ class ListGraphsOperator(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         with explain_failures(self.log):
             listed = read_graph_list(self.graphs, self.storage_conn_id)
+            for graph in listed:
+                check_alerts(graph)
         return [{"storage_conn_id": self.storage_conn_id or None, **graph} for graph in listed]
 
 
@@ -64,14 +68,30 @@ class LookForChangesOperator(BaseOperator):
         super().__init__(**kwargs)
         self.graph = graph
         self.force = force
+        self._published: datetime | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         changed, reason, previous = self._find_changes()
         context["ti"].xcom_push(key=REASON, value=reason)
         self.log.info("%s", reason)
+        self._tell_age(context, reason)
         if not changed and not is_true(self.force):
             raise AirflowSkipException(reason)
         return {"previous": previous, **self.graph}
+
+    def _tell_age(self, context: Context, reason: str) -> None:
+        """Tell the alerts of the graph that it was not renewed, each once every number of its days."""
+        published, before = self._published, context.get("prev_start_date_success")
+        if published is None:
+            return
+
+        def times(moment: datetime) -> int:
+            return int((moment.timestamp() - published.timestamp()) / 86400 // days)
+
+        text = f"It was published last on {published:%Y-%m-%d %H:%M} UTC. {reason}"
+        for days in sorted(set(days_of(self.graph))):
+            if times(datetime.now(UTC)) > max(times(before) if before else 0, 0):
+                send(context, self.graph, "not_renewed", text, days=days)
 
     def _find_changes(self) -> tuple[bool, str, str]:
         """Return whether the graph has changed, the reason, and the previous run to continue."""
@@ -99,7 +119,6 @@ class LookForChangesOperator(BaseOperator):
     def _find_table_changes(self, hook: GraphStorageHook) -> tuple[bool, str, str]:
         """Return the same for a file that is ingested, such as a ``graph.yaml``."""
         from partition_ops.artifacts.latest import latest_run
-        from partition_ops.artifacts.layout import MANIFEST
         from partition_ops.errors import InvalidInputError
         from partition_ops.jobs.changes import find_table_changes
         from partition_ops.stages.ingest.graph_file import graph_name_of
@@ -114,7 +133,7 @@ class LookForChangesOperator(BaseOperator):
         if latest is None:
             return True, f"{root.uri} has no published run yet", ""
         with hook.open(latest) as run:
-            if not run.exists(MANIFEST):
+            if not self._finished(run):
                 return True, NOT_FINISHED.format(run.uri), ""
             try:
                 changes = find_table_changes(uri, run, hook.open_store, wanted=run_config(self.graph))
@@ -123,13 +142,21 @@ class LookForChangesOperator(BaseOperator):
         return changes.any, f"Since {run.uri}: {changes}", LATEST_RUN
 
     def _compare(self, source: Store, run: Store) -> tuple[bool, str, str]:
-        from partition_ops.artifacts.layout import MANIFEST
         from partition_ops.jobs.changes import find_changes
 
-        if not run.exists(MANIFEST):
+        if not self._finished(run):
             return True, NOT_FINISHED.format(run.uri), ""
         changes = find_changes(source, run, wanted=run_config(self.graph))
         return changes.any, f"Since {run.uri}: {changes}", LATEST_RUN
+
+    def _finished(self, run: Store) -> bool:
+        """Return whether a published run is still finished, and keep when it was published."""
+        from partition_ops.artifacts.layout import MANIFEST
+
+        there = run.stat(MANIFEST)
+        if there is not None:
+            self._published = datetime.fromtimestamp(there.modified, tz=UTC)
+        return there is not None
 
 
 def read_graph_list(place: str, storage_conn_id: str | None) -> list[dict[str, Any]]:

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
-from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
+from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator, push
+from graph_partitioning.operators.mapped import MappedTasks
 from graph_partitioning.options import Replacement, is_true, run_config
+from graph_partitioning.runs import ESTIMATE_KEY
+from partition_ops.artifacts.layout import VALIDATE_GATHER, VALIDATE_SCATTER
 from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.system.extras import is_installed
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
+
     from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
     from partition_ops.system.progress import Progress
@@ -67,16 +72,26 @@ class ValidateGraphOperator(
         self.ignore_estimate = ignore_estimate
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        self.check_before(source, destination)
+        from partition_ops.jobs.open_graph import rows_finder
+
+        find_rows = rows_finder(GraphStorageHook(self.storage_conn_id).open_store)
+        with self._expectations() as suites:
+            return self.call_stage(source, destination, progress, expectations=suites, find_rows=find_rows)
+
+    def check_before(self, source: Store, destination: Store) -> None:
+        """Reject what is known to fail before the graph is read."""
         self.check_same_input(destination)
         if self.planned is not None:
             from partition_ops.jobs.whole_job import check_before
 
             planned = run_config({**self.planned, "graph_name": self.graph_name})
             docs, ignore = self.config(ValidateConfig).data_docs, is_true(self.ignore_estimate)
-            check_before(replace(planned, data_docs=docs, ignore_estimate=ignore), source, destination)
+            config = replace(planned, data_docs=docs, ignore_estimate=ignore)
+            estimate = check_before(config, source, destination)
+            if estimate is not None:
+                push(ESTIMATE_KEY, {one.stage: round(one.seconds, 1) for one in estimate.stages})
         self._check_previous(destination)
-        with self._expectations() as suites:
-            return self.call_stage(source, destination, progress, expectations=suites)
 
     def _check_previous(self, destination: Store) -> None:
         """Reject an earlier run that cannot be continued."""
@@ -92,6 +107,76 @@ class ValidateGraphOperator(
         """Open the folder with the user's suites."""
         uri = self.config(ExpectationSuites).expectations
         return GraphStorageHook(self.storage_conn_id).open(uri) if uri else nullcontext()
+
+
+class PlanValidationOperator(ValidateGraphOperator):
+    """Returns the numbers of the tasks of ``validate``, to map scatter and gather over; none for one task.
+
+    Each mapped task gets a list of numbers. If the graph is small, a process does several, because it takes
+    long to start.
+
+    It rejects what `ValidateGraphOperator` rejects before it reads the graph.
+
+    Example::
+
+        where = {
+            "input_uri": "s3://graphs/citations",
+            "output_uri": "s3://partitioned",
+            "run_id": "{{ run_id }}",
+            "validation_tasks": 4,
+        }
+        plan = PlanValidationOperator(task_id="plan_validation", **where)
+        scatter = ScatterValidationOperator.partial(task_id="scatter_validation", **where)
+        gather = GatherValidationOperator.partial(task_id="gather_validation", **where)
+        validate = ValidateGraphOperator(task_id="validate", trigger_rule="none_failed", **where)
+        scatter.expand(group=plan.output) >> gather.expand(range=plan.output) >> validate
+
+    Args: As for `ValidateGraphOperator`, with the same values.
+    """
+
+    operator_extra_links = ()
+
+    def execute(self, context: Context) -> list[list[int]]:
+        config = self.config(ValidateConfig)
+        if config.validation_tasks == 1:
+            return []
+        from partition_ops.stages.validate.spread import Spread
+
+        with self.opened() as (source, destination), source.snapshot():
+            self.check_before(source, destination)
+            return Spread(config, source, destination).shares
+
+
+class ScatterValidationOperator(MappedTasks, GraphStageOperator, stage="validate", task=VALIDATE_SCATTER):
+    """Reads groups of the graph's files once, and writes what it finds by range.
+
+    Args:
+        group: Number of the group, from 0, or a list of numbers.
+        kwargs: As for `GraphStageOperator`, and the options of `ValidateConfig`.
+    """
+
+    before_lock = True
+    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "group")
+
+    def __init__(self, *, group: int | str | Sequence[int], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.group = group
+
+
+class GatherValidationOperator(MappedTasks, GraphStageOperator, stage="validate", task=VALIDATE_GATHER):
+    """Finds duplicates and counts degrees in ranges. It comes after every scatter.
+
+    Args:
+        range: Number of the range, from 0, or a list of numbers.
+        kwargs: As for `GraphStageOperator`, and the options of `ValidateConfig`.
+    """
+
+    before_lock = True
+    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "range")
+
+    def __init__(self, *, range: int | str | Sequence[int], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.range = range
 
 
 class RevalidateGraphOperator(ValidateGraphOperator):

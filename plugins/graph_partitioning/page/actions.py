@@ -7,7 +7,7 @@ same permissions there, and whose call is in Airflow's audit log.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ class Field:
     Attributes:
         name: Its name.
         title: Its title.
+        section: Its section.
         help: Its description.
         kind: ``boolean``, ``integer``, ``number``, ``string`` or ``json``.
         nullable: Whether it may be empty.
@@ -43,6 +44,7 @@ class Field:
 
     name: str
     title: str
+    section: str
     help: str
     kind: str
     nullable: bool
@@ -144,6 +146,21 @@ def _may(user: Any, dag_id: str, method: Any, entity: DagAccessEntity = DagAcces
     )
 
 
+def run_options(session: Session, run: RunKey) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the params of a DAG run as rows of title and value, as the form shows them.
+
+    The first list has those that are not the defaults, the second one the others; both are empty if Airflow
+    does not know the DAG or the run any more.
+    """
+    changed: list[list[str]] = []
+    defaults: list[list[str]] = []
+    conf, dag = run_conf(session, run), SerializedDagModel.get_dag(run.dag_id, session=session)
+    if conf is not None and dag is not None:
+        for one in _fields(dag, conf):
+            (defaults if one.value == one.default else changed).append([one.title, _shown(one.value)])
+    return changed, defaults
+
+
 def _shown(value: Any) -> str:
     return "empty" if value in (None, "") else value if isinstance(value, str) else json.dumps(value)
 
@@ -155,15 +172,18 @@ def _trigger(session: Session, last: RunKey, published: RunKey | None) -> Trigge
     if dag is None or model is None or model.is_stale or conf is None:
         return None
     sections: dict[str, list[Field]] = {}
-    for name in dag.params:
-        param = dag.params.get_param(name)
-        one = _field(
-            name, param.schema, conf.get(name, dag.params[name]), dag.params[name], param.description
-        )
-        sections.setdefault(str(param.schema.get("section") or FIRST_SECTION), []).append(one)
+    for one in _fields(dag, conf):
+        sections.setdefault(one.section, []).append(one)
     conf = {name: value for name, value in conf.items() if name in dag.params}
     before = run_conf(session, published) if published else None
     return Trigger(last.dag_id, conf, sections, bool(model.is_paused), before)
+
+
+def _fields(dag: Any, conf: Mapping[str, Any]) -> Iterator[Field]:
+    """Yield the params of a DAG with the values of a run."""
+    for name in dag.params:
+        param, default = dag.params.get_param(name), dag.params[name]
+        yield _field(name, param.schema, conf.get(name, default), default, param.description)
 
 
 def _field(name: str, schema: Mapping[str, Any], value: Any, default: Any, description: str | None) -> Field:
@@ -178,6 +198,7 @@ def _field(name: str, schema: Mapping[str, Any], value: Any, default: Any, descr
     return Field(
         name=name,
         title=str(schema.get("title") or name),
+        section=str(schema.get("section") or FIRST_SECTION),
         help=str(description or schema.get("description") or ""),
         kind=kind,
         nullable="null" in types,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -22,15 +22,21 @@ from markupsafe import Markup
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import PREFIX, base_path, task_path
-from graph_partitioning.page.actions import actions_for, may_answer
+from graph_partitioning.page.actions import actions_for, may_answer, run_options
 from graph_partitioning.page.checks import check_conf
-from graph_partitioning.page.comparison import Table, compare_runs, differs, input_changes
+from graph_partitioning.page.comparison import (
+    Table,
+    compare_runs,
+    differs,
+    input_changes,
+    schema_changes,
+)
 from graph_partitioning.page.dag_runs import MANAGING, RunKey, add_tasks, answer_text, run_params
 from graph_partitioning.page.graphs import (
     Graph,
     add_figures,
     add_states,
-    flat,
+    titled,
     visible_graphs,
     with_run,
 )
@@ -44,15 +50,17 @@ from graph_partitioning.page.lookup import (
     read_listings,
     tasks_of_run,
 )
+from graph_partitioning.page.pace import add_expected, wall_times
 from graph_partitioning.page.readings import FIRST_SECONDS, MOST_SECONDS, NotYet, Patience, within
 from graph_partitioning.page.review import limits_of, read_review
 from graph_partitioning.page.words import (
     column,
     duration,
+    durations,
     engine,
     kind_of,
-    moment,
     next_step,
+    paces,
     pairs,
     percent,
     readable_size,
@@ -61,21 +69,30 @@ from graph_partitioning.page.words import (
 )
 from graph_partitioning.runs import GraphRun, run_folder
 from partition_ops.artifacts.layout import QUALITY_PAGE, QUALITY_REPORT
-from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.artifacts.manifest import read_manifest, read_validation_report
 from partition_ops.errors import InvalidInputError, PartitionOpsError, TransientStorageError
 from partition_ops.jobs.options import RetentionConfig
 from partition_ops.jobs.retention import retain_runs
 from partition_ops.stages.publish.options import Gate
-from partition_ops.stages.quality import charts
+from partition_ops.stages.quality import charts, local_times
+from partition_ops.stages.quality.local_times import moment
 
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}"
 GRAPH = "/graphs/{key}"
-SCRIPT = "/static/graphs.js"
+FILES = {  # of the pages, by name
+    "graphs.js": "text/javascript",
+    local_times.SCRIPT: "text/javascript",
+    "graph.svg": "image/svg+xml",
+    "graph_dark.svg": "image/svg+xml",
+}
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'self'"
 )
 FILE_POLICY = POLICY + "; sandbox"  # files run no scripts and have an origin of their own
+QUALITY_POLICY = (  # quality pages with times run the script that shows them in the user's zone, and no other
+    f"{FILE_POLICY} allow-scripts allow-same-origin; script-src {local_times.inline_script_source()}"
+)
 PAGE_POLICY = (
     POLICY.replace("form-action 'none'", "form-action 'self'") + "; script-src 'self'; connect-src 'self'"
 )
@@ -110,7 +127,7 @@ def make_app() -> FastAPI:
     """Return the application that Airflow's server mounts below the plugin's prefix."""
     app = FastAPI(title="Graphs", docs_url=None, redoc_url=None, openapi_url=None)
     app.get("/", response_class=HTMLResponse)(show_graphs)
-    app.get(SCRIPT)(send_script)
+    app.get("/static/{name}")(send_static)
     app.get(GRAPH, response_class=HTMLResponse)(show_graph)
     app.get(GRAPH + "/runs/{name}", response_class=HTMLResponse)(show_run)
     app.get(GRAPH + "/compare", response_class=HTMLResponse)(show_comparison)
@@ -139,6 +156,7 @@ def show_graphs(
         if len(graphs) == 1:
             return RedirectResponse(graph_url(graphs[0]))
     add_states(session, graphs)
+    add_expected(session, graphs)
     add_figures(graphs, patience)
     answerable = may_answer(user, {run.key.dag_id for graph in graphs for run in graph.active if run.waiting})
     return _page("graphs.html", graphs=graphs, columns=COLUMNS, answerable=answerable)
@@ -149,6 +167,7 @@ def show_graph(key: str, session: SessionDep, user: GetUserDep, patience: Waitin
     graph = _graph(key, session, user, patience)
     rows = graph.rows
     add_tasks(session, [row.run for row in rows[:MOST_RUNS] if row.run])
+    add_expected(session, [graph])
     actions = actions_for(session, user, graph)
     gate = limits_of(run_params(session, graph.last.key)) if graph.last else Gate()
     return _page("graph.html", graph=graph, rows=rows, charts=_charts(graph, gate), actions=actions)
@@ -162,6 +181,7 @@ def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, patienc
         raise HTTPException(404, "This graph has no such run; it may have been deleted.")
     entry, good = row.entry, row.good
     add_tasks(session, [row.run] if row.run else [])
+    add_expected(session, [graph])
     changes, review, problem = None, None, ""
     unread = ["the figures of this run"] if graph.pending else []
     try:
@@ -184,7 +204,9 @@ def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, patienc
         entry=entry,
         good=good,
         state=row.run,
-        options=flat(entry["options"]) if entry and good else {},
+        options=titled(entry["options"]) if entry and good else {},
+        params=run_options(session, row.run.key) if row.run else ([], []),
+        times=wall_times(session, {row.run.key}).get(row.run.key, {}) if row.run else {},
         changes=changes,
         unread=unread,
         review=review,
@@ -223,14 +245,15 @@ def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = ""
     reports = [with_run(graph, name, lambda store: store.read_json(QUALITY_REPORT)) for name in (a, b)]
     manifests = [with_run(graph, name, read_manifest) for name in (a, b)]
     tables, moved = compare_runs((runs[a], runs[b]), (reports[0], reports[1]))
-    tables.insert(2, input_changes(*manifests))
+    validated = [with_run(graph, name, read_validation_report) for name in (a, b)]
+    tables[2:2] = [input_changes(*manifests), schema_changes(*validated)]
     return _page("compare.html", graph=graph, a=runs[a], b=runs[b], tables=tables, moved=moved)
 
 
 def list_older(
     key: str, session: SessionDep, user: GetUserDep, keep: int, grace_days: float
 ) -> dict[str, Any]:
-    """Return which runs of a graph `manage_graph` would remove now, in words."""
+    """Return which runs of a graph `manage_graph` would remove now, in words, and the bytes of all."""
     graph = _graph(key, session, user, _patience(wait=2))
     config = RetentionConfig(keep=keep, grace=timedelta(days=grace_days), dry_run=True)
     with GraphStorageHook(graph.storage_conn_id).open(graph.root) as root:
@@ -238,7 +261,8 @@ def list_older(
     rows = {row.name: row for row in graph.rows}
     named = [(rows.get(name), name) for name in (uri.rpartition("/")[2] for uri in found.removed)]
     runs = [f"{moment(row.when)}, {name}" if row else name for row, name in named]
-    return {"runs": runs, "size": readable_size(found.bytes), "kept": len(found.kept)}
+    sizes = {"size": readable_size(found.bytes), "total": readable_size(found.total)}
+    return {"runs": runs, "kept": len(found.kept), **sizes}
 
 
 def check_params(dag_id: str, conf: dict[str, Any], session: SessionDep, user: GetUserDep) -> dict[str, str]:
@@ -248,10 +272,13 @@ def check_params(dag_id: str, conf: dict[str, Any], session: SessionDep, user: G
     return check_conf(session, dag_id, conf)
 
 
-def send_script() -> Response:
-    """Send the script of the pages of graphs."""
-    text = files("graph_partitioning.page").joinpath("static", "graphs.js").read_text()
-    return Response(text, media_type="text/javascript", headers={"X-Content-Type-Options": "nosniff"})
+def send_static(name: str) -> Response:
+    """Send a script of the pages of graphs, or an icon in Airflow's navigation."""
+    if name not in FILES:
+        raise HTTPException(404, f"There is no file {name}")
+    ours = files("graph_partitioning.page").joinpath("static", name)
+    text = local_times.script_text() if name == local_times.SCRIPT else ours.read_text()
+    return Response(text, media_type=FILES[name], headers={"X-Content-Type-Options": "nosniff"})
 
 
 def _visible(session: SessionDep, user: GetUserDep) -> list[Graph]:
@@ -272,6 +299,7 @@ def _charts(graph: Graph, gate: Gate) -> list[Markup]:
     if len(good) < 2:
         return []
     names = [f"{moment(entry['published'])}, {entry['run']}" for entry in good]
+    places = charts.places_by_time([datetime.fromisoformat(entry["published"]) for entry in good])
     ends = (moment(good[0]["published"]), moment(good[-1]["published"]))
     marked = [entry["run"] == graph.latest for entry in good]
     seconds = [sum(entry["seconds"].values()) for entry in good]
@@ -288,7 +316,11 @@ def _charts(graph: Graph, gate: Gate) -> list[Markup]:
         "Findings of validation": (defects, rows, None),
     }
     return [
-        Markup(charts.line_chart(title, values, names, show, limit=limit, ends=ends, marked=marked))
+        Markup(
+            charts.line_chart(
+                title, values, names, show, places=places, limit=limit, ends=ends, marked=marked
+            )
+        )
         for title, (values, show, limit) in drawn.items()
     ]
 
@@ -309,9 +341,11 @@ def send_file(task: Annotated[TaskKey, Depends()], key: str, session: SessionDep
     if not (any(one.may_serve(key) for one in listings) if listings else FINDINGS.fullmatch(key)):
         raise HTTPException(404, f"{key} is not an artifact of {task.task_id}")
     shown_as = media_type(key)
-    headers = _headers(FILE_POLICY)
     if key == QUALITY_PAGE:
-        return HTMLResponse(quality_page(run), headers=headers)
+        page = quality_page(run)
+        shows_times = local_times.inline_script() in page
+        return HTMLResponse(page, headers=_headers(QUALITY_POLICY if shows_times else FILE_POLICY))
+    headers = _headers(FILE_POLICY)
     size, chunks = GraphStorageHook(run.storage_conn_id).stream(run.root, key)
     headers["Content-Length"] = str(size)
     if shown_as is None:
@@ -376,13 +410,14 @@ def _environment() -> Environment:
     environment.filters.update(next_step=next_step, folder=run_folder, answer=answer_text)
     environment.filters.update(graph_run_url=graph_run_url, answer_path=answer_path, pairs=pairs)
     environment.filters.update(when=when, duration=duration, kind=kind_of, row_state=row_state)
+    environment.filters.update(paces=paces, durations=durations)
     environment.tests.update(different=differs)
     environment.globals["api"] = f"{base_path()}/api/v2"
     environment.globals["managing"] = MANAGING
     environment.globals["most_seconds"] = MOST_SECONDS
     environment.globals["chart_style"] = Markup(charts.STYLE)
     environment.globals["home"] = f"{base_path()}{PREFIX}/"
-    environment.globals["script"] = f"{base_path()}{PREFIX}{SCRIPT}"
+    environment.globals["static"] = f"{base_path()}{PREFIX}/static/"
     environment.globals["dag_url"] = f"{base_path()}/dags/partition_graph"
     return environment
 

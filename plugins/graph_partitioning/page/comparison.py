@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graph_partitioning.page.graphs import flat
+from graph_partitioning.lineage import types_of
+from graph_partitioning.page.graphs import titled
 from partition_ops.stages.publish.run_index import run_name
 
 Entry = Mapping[str, Any]
@@ -36,7 +37,7 @@ def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> 
         a, b = (one.get(name) for one in entries)  # runs of earlier versions have fewer
         change = f"{(b - a) / a:+.1%}" if a and b is not None and a != b else ""
         figures.append([title, *("" if value is None else form.format(value) for value in (a, b)), change])
-    before, after = (flat(one["options"]) for one in entries)
+    before, after = (titled(one["options"]) for one in entries)
     seconds = [{name: f"{value:.1f}" for name, value in one["seconds"].items()} for one in entries]
     options = [row for row in _side_by_side(before, after) if before.get(row[0]) != after.get(row[0])]
     tables = [
@@ -70,6 +71,18 @@ def input_changes(before: Entry, after: Entry) -> Table:
     if len(rows) > SHOWN:
         rows = [*rows[:SHOWN], [f"and {len(rows) - SHOWN:,} more files", "", "", ""]]
     return "Input files that differ", ["file", "change", "bytes A", "bytes B"], rows
+
+
+def schema_changes(before: Entry, after: Entry) -> Table:
+    """Return a table of types with counts and features with dtypes, in two validation reports."""
+    described = []
+    for report in (before, after):
+        found = {}
+        for one in types_of(report):
+            found[one["name"]] = f"{one['type']}, {one['description']}"
+            found |= {f"{one['name']}/{name}": dtype for name, dtype in one["features"]}
+        described.append(found)
+    return "Schema", ["type or feature", "A", "B"], _side_by_side(*described)
 
 
 def _side_by_side(a: Mapping[str, str], b: Mapping[str, str]) -> list[list[str]]:

@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow.models.dagrun import DagRun
 from airflow.models.hitl import HITLDetail
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
-from sqlalchemy import select, tuple_
+from sqlalchemy import case, select, tuple_
 from sqlalchemy.orm import Session
 
 from graph_partitioning.page.lookup import PUBLISHING, SAME_TASK, TaskKey, checked_run
-from graph_partitioning.runs import FAILURE_KEY, XCOM_KEY, graph_root
+from graph_partitioning.runs import FAILURE_KEY, PROGRESS_KEY, XCOM_KEY, graph_root
 
 VALIDATING = "ValidateGraphOperator"
 WORKING = (PUBLISHING, VALIDATING, "IngestTablesOperator")  # they name the root of the run
@@ -42,6 +42,13 @@ TASK = (
     *(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index),
     *(TaskInstance.operator, TaskInstance.state),
 )
+RUN = (  # columns: whole objects would take as long as all the rest of the page
+    *(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.run_type, DagRun.conf),
+    *(DagRun.triggered_by, DagRun.triggering_user_name),
+    *(DagRun.queued_at, DagRun.run_after, DagRun.start_date, DagRun.end_date),
+)
+# what a running task says of its progress, or why a task has failed
+OF_STATE = case((TaskInstance.state == "running", PROGRESS_KEY), else_=FAILURE_KEY)
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,24 @@ class Place:
     graph_name: str
 
 
+class Expected(NamedTuple):
+    """How long a stage is expected to take.
+
+    Attributes:
+        seconds: Wall time.
+        estimated: Whether this is an estimate, and not the time that it took in the run before.
+    """
+
+    seconds: float
+    estimated: bool
+
+
+def stage_of(task_id: str) -> str:
+    """Return the name of the stage of a task of `partition_graph`; a group of tasks is a stage."""
+    first = task_id.partition(".")[0]
+    return {"validation": "validate", "preparation": "prepare"}.get(first, first)
+
+
 @dataclass
 class RunState:
     """A DAG run that works on a graph.
@@ -81,6 +106,9 @@ class RunState:
         started: When its first task began; None while it is queued.
         ended: When it ended; None while it runs.
         running: IDs of the tasks that run now, or wait.
+        began: When the first task of each stage began.
+        expected: How long stages are expected to take, as far as it is known.
+        progress: The last lines of progress of the tasks that run now.
         done: Number of tasks that have ended well.
         tasks: Number of all tasks.
         waiting: The task that waits for a person's approval, if there is one.
@@ -100,6 +128,9 @@ class RunState:
     started: datetime | None = None
     ended: datetime | None = None
     running: list[str] = field(default_factory=list)
+    began: dict[str, datetime] = field(default_factory=dict)
+    expected: dict[str, Expected] = field(default_factory=dict)
+    progress: list[str] = field(default_factory=list)
     done: int = 0
     tasks: int = 0
     waiting: TaskKey | None = None
@@ -159,15 +190,15 @@ def find_runs(session: Session, dag_ids: Collection[str]) -> list[FoundRun]:
     `FoundRun.root` is None until `validate` has read the name.
     """
     tasks = session.execute(
-        select(*TASK, XComModel)
+        select(*TASK, XComModel.value)
         .outerjoin(XComModel, SAME_TASK & (XComModel.key == XCOM_KEY))
         .where(TaskInstance.dag_id.in_(dag_ids), TaskInstance.operator.in_(WORKING))
     ).all()
     rows = session.execute(
-        select(DagRun)
+        select(*RUN)
         .where(DagRun.dag_id.in_({task.dag_id for task in tasks}))
         .order_by(DagRun.run_after, DagRun.id)
-    ).scalars()
+    )
     params = cache(lambda dag_id: _params(session, dag_id))
     runs = {RunKey(run.dag_id, run.run_id): run for run in rows}
     found = {
@@ -177,7 +208,7 @@ def find_runs(session: Session, dag_ids: Collection[str]) -> list[FoundRun]:
     worked = {RunKey(task.dag_id, task.run_id) for task in tasks}
     for task in tasks:
         one = found.get(RunKey(task.dag_id, task.run_id))
-        value = None if task.XComModel is None else XComModel.deserialize_value(task.XComModel)
+        value = None if task.value is None else XComModel.deserialize_value(task)
         run = None if value is None else checked_run(value, task.run_id)
         if one is None or run is None:
             continue
@@ -253,7 +284,7 @@ def _place(params: Mapping[str, Any]) -> Place | None:
     )
 
 
-def _state(run: DagRun) -> RunState:
+def _state(run: Any) -> RunState:
     kind = str(getattr(run.triggered_by, "value", run.triggered_by) or "")
     how = "changes found" if run.run_id.startswith(CHANGES) else TRIGGERS.get(kind, str(run.run_type))
     who = run.triggering_user_name
@@ -276,7 +307,7 @@ def add_tasks(session: Session, runs: Iterable[RunState]) -> None:
         rows = session.execute(
             select(*TASK, TaskInstance.start_date, TaskInstance.trigger_timeout, HITLDetail, XComModel)
             .outerjoin(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
-            .outerjoin(XComModel, SAME_TASK & (XComModel.key == FAILURE_KEY))
+            .outerjoin(XComModel, SAME_TASK & (XComModel.key == OF_STATE))
             .where(some)
             .order_by(TaskInstance.start_date)
         )
@@ -293,6 +324,8 @@ def _add_task(run: RunState, task: Any) -> None:
     key = TaskKey(task.dag_id, task.run_id, task.task_id, task.map_index)
     run.tasks += 1
     run.done += task.state in DONE
+    if task.start_date is not None:
+        run.began.setdefault(stage_of(task.task_id), task.start_date)  # rows come in this order
     question = task.HITLDetail
     if question is not None and question.responded_at is not None:
         who = (question.responded_by or {}).get("name", "")
@@ -302,12 +335,19 @@ def _add_task(run: RunState, task: Any) -> None:
         run.quality = key
     if task.state == "failed":
         if run.failure is None:
-            reason = None if task.XComModel is None else XComModel.deserialize_value(task.XComModel)
+            reason = _value(task)
             run.failure = (key, reason if isinstance(reason, str) else LOG)
     elif question is not None and question.responded_at is None and task.state not in DONE:
         run.waiting, run.question = key, (question.subject, question.body or "")
         run.asked, run.deadline = question.created_at, task.trigger_timeout
     elif task.state in NOW:
         run.running.append(task.task_id)
+        if isinstance(line := _value(task), str):
+            run.progress.append(line)
         if task.operator == "LockGraphOperator" and task.state == "up_for_reschedule":
             run.locked = task.start_date
+
+
+def _value(task: Any) -> Any:
+    """Return the value of the XCom that a row has beside its task; None if there is none."""
+    return None if task.XComModel is None else XComModel.deserialize_value(task.XComModel)

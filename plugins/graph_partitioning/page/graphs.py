@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 from sqlalchemy.orm import Session
 
 from graph_partitioning.hooks.storage import GraphStorageHook
+from graph_partitioning.options import FORM
 from graph_partitioning.page.dag_runs import RunKey, RunState, add_tasks, find_runs
 from graph_partitioning.page.lookup import TaskKey
 from graph_partitioning.page.readings import Entry, Patience, Place, read_figures
 from graph_partitioning.runs import run_folder
+from partition_ops.options.declare import options_of
 from partition_ops.storage import Store
 
 Result = TypeVar("Result")
@@ -225,4 +227,14 @@ def flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
             found |= flat(value, f"{prefix}{name}.")
         else:
             found[f"{prefix}{name}"] = "" if value is None else str(value)
+    return found
+
+
+def titled(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options of tasks as text by their titles in the form; others have dotted names."""
+    titles = {one.name: one.title for one in options_of(*FORM) if one.form is not None and one.title}
+    found: dict[str, str] = {}
+    for name, value in flat(options).items():
+        title = titles.get(name.rpartition(".")[2], name)
+        found[name if title in found else title] = value
     return found

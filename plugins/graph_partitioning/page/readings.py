@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,18 +19,20 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from partition_ops.artifacts.latest import latest_run
 from partition_ops.errors import PartitionOpsError, TransientStorageError
 from partition_ops.stages.publish.run_index import read_index, run_name
-from partition_ops.storage import Store, open_store
-from partition_ops.system.parallel import map_in_threads
+from partition_ops.storage import StorageSettings, open_store
 
 FIRST_SECONDS = 0.5  # for which the first answer waits for storage; the page asks again at once
 MOST_SECONDS = 2.0  # for which the second one does
 REUSE_SECONDS = 3.0  # after its end, in which a page that asks again takes a reading
-READERS = 100  # graphs read at a time
+READERS = 200  # documents of a folder read at a time
+KEPT_SECONDS = (
+    20.0  # after a reading, in which the next one uses its connections; servers end idle ones later
+)
 IMPATIENT: dict[str, Any] = {  # nobody waits longer for a page
     "connect_timeout": 3.0,
     "read_timeout": 10.0,
     "max_attempts": 1,
-    "max_concurrency": READERS // 4,  # as many connections are kept
+    "max_concurrency": READERS,  # as many connections are kept
 }
 Entry = dict[str, Any]
 Place = tuple[str | None, str]
@@ -127,6 +130,57 @@ def within(until: float, work: Callable[[], Result]) -> Result:
         raise NotYet("The storage has not answered yet") from None
 
 
+class _Reader:
+    """A folder with graphs, its connections and its threads, which the next reading uses again.
+
+    Attributes:
+        settings: How the folder is reached.
+        store: The folder.
+        pool: The threads.
+        busy: Number of readings that run.
+        used: When the last one ended.
+    """
+
+    def __init__(self, folder: str, settings: StorageSettings | None) -> None:
+        self.settings = settings
+        self.store = open_store(folder, settings)
+        self.pool = ThreadPoolExecutor(READERS, "graphs")
+        self.busy = 0
+        self.used = time.monotonic()
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False)
+        self.store.close()
+
+
+_readers: dict[Place, _Reader] = {}
+
+
+@contextmanager
+def _reader(where: Place) -> Iterator[_Reader]:
+    """Open a folder with graphs, or use it again if the last reading with the same settings was just now."""
+    conn_id, folder = where
+    settings = replace(GraphStorageHook(conn_id).settings, **IMPATIENT) if "://" in folder else None
+    with _lock:
+        oldest = time.monotonic() - KEPT_SECONDS
+        for place in [place for place, one in _readers.items() if one.used < oldest and not one.busy]:
+            _readers.pop(place).close()
+        known = _readers.get(where)
+        if known is None or known.settings != settings:
+            if known is not None and not known.busy:
+                known.close()
+            known = _readers[where] = _Reader(folder, settings)
+        known.busy += 1
+    try:
+        yield known
+    finally:
+        with _lock:
+            known.busy -= 1
+            known.used = time.monotonic()
+            if _readers.get(where) is not known and not known.busy:
+                known.close()
+
+
 def _read(where: Place, graphs: Mapping[str, Future[Figures]]) -> None:
     """Read some graphs in a folder, by name."""
     conn_id, folder = where
@@ -141,12 +195,9 @@ def _read(where: Place, graphs: Mapping[str, Future[Figures]]) -> None:
 
     problem = "An unexpected error: the log of Airflow's API server has it."
     try:
-        settings = replace(GraphStorageHook(conn_id).settings, **IMPATIENT) if "://" in folder else None
-        with open_store(folder, settings) as store:
-            work = map_in_threads(
-                lambda name: end(name, _figures(store.child(name))), graphs, workers=READERS
-            )
-            deque(work, maxlen=0)
+        with _reader(where) as reader:
+            for name, figures in _all_figures(reader, graphs):
+                end(name, figures)
     except PartitionOpsError as error:
         problem = error.summary()
     finally:
@@ -155,11 +206,25 @@ def _read(where: Place, graphs: Mapping[str, Future[Figures]]) -> None:
                 end(name, Figures(problem=problem))
 
 
-def _figures(root: Store) -> Figures:
+def _all_figures(reader: _Reader, names: Iterable[str]) -> Iterator[tuple[str, Figures]]:
+    """Yield the figures of graphs as soon as they are there; both documents are read at the same time."""
+    waited: dict[Future[Any], str] = {}
+    parts: dict[str, tuple[Future[list[Entry]], Future[str | None]]] = {}
+    for name in names:
+        root = reader.store.child(name)
+        parts[name] = reader.pool.submit(read_index, root), reader.pool.submit(latest_run, root)
+        waited |= dict.fromkeys(parts[name], name)
+    for future in as_completed(waited):
+        name = waited[future]
+        if name in parts and all(part.done() for part in parts[name]):
+            yield name, _figures(*parts.pop(name))
+
+
+def _figures(entries: Future[list[Entry]], latest: Future[str | None]) -> Figures:
     found = Figures()
     try:
-        found.entries = read_index(root)
-        found.latest = run_name(latest_run(root) or "")
+        found.entries = entries.result()
+        found.latest = run_name(latest.result() or "")
     except PartitionOpsError as error:
         found.problem = error.summary()
     return found

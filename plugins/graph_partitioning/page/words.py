@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from graph_partitioning.page.dag_runs import RunState, stage_of
 from graph_partitioning.page.graphs import Graph, Row
+from partition_ops.stages.quality.local_times import moment
 
 KINDS = {
     "published": "good",
@@ -24,14 +26,9 @@ KINDS = {
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def moment(published: str) -> str:
-    """Return a time in ISO format as text."""
-    return f"{datetime.fromisoformat(published):%Y-%m-%d %H:%M} UTC"
-
-
 def when(time: datetime | None) -> str:
     """Return a time as text; ``""`` for None."""
-    return "" if time is None else f"{time:%Y-%m-%d %H:%M} UTC"
+    return "" if time is None else moment(time)
 
 
 def duration(seconds: float | None) -> str:
@@ -43,6 +40,31 @@ def duration(seconds: float | None) -> str:
         return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min"
+
+
+def durations(times: Mapping[str, float]) -> list[list[str]]:
+    """Return rows of names and lengths of time for a table."""
+    return [[name, duration(seconds)] for name, seconds in times.items()]
+
+
+def paces(run: RunState) -> list[str]:
+    """Return how long each stage that runs now has taken so far, and how long it is expected to take."""
+    found = []
+    for stage in dict.fromkeys(map(stage_of, run.running)):
+        if stage not in run.began or run.locked:
+            continue
+        so_far = duration((datetime.now(UTC) - run.began[stage]).total_seconds())
+        expected = run.expected.get(stage)
+        text = f"{stage}: {so_far} so far"
+        if expected is not None:
+            seconds = duration(max(expected.seconds, 1))
+            text += (
+                f", about {seconds} by the estimate"
+                if expected.estimated
+                else f", {seconds} in the run before"
+            )
+        found.append(text)
+    return found
 
 
 NEXT = {

@@ -65,7 +65,7 @@ def found(edges: Edges, memory: int, blocks: int) -> tuple[dict[int, list[int]],
             for kind, again in overlaps.duplicates.items():
                 repeated[kind] += again.places.tolist()
                 for place, key in zip(again.places.tolist(), again.keys.tolist(), strict=False):
-                    assert store.ends(kind, key) == edges[place][1:]
+                    assert store.pairs.ends(kind, key) == edges[place][1:]
             parallel += overlaps.parallel
             backwards += overlaps.reversed
         assert [path for path in Path(scratch).rglob("*") if path.is_file()] == []

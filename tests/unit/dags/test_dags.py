@@ -44,13 +44,26 @@ def read_dag(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Any:
 def test_nothing_is_written_before_validation_and_the_lock(dag: DAG) -> None:
     assert dag.roots == [dag.get_task("ingest")]
     assert dag.get_task("validate").trigger_rule == "none_failed"  # a graph needs no ingest
+    reading = {f"validation.{name}" for name in ("plan", "scatter", "gather")}
+    before_lock = {"ingest", *reading, "validate", "lock"}
     after_lock = dag.get_task("lock").get_flat_relative_ids(upstream=False)
-    assert after_lock == {*dag.task_ids} - {"ingest", "validate", "lock"}
+    assert after_lock == {*dag.task_ids} - before_lock
+
+
+def test_the_picture_of_the_docs_has_all_tasks(dag: DAG) -> None:
+    picture = (DAG_FILE.parents[1] / "docs" / "images" / "dag.svg").read_text()
+    drawn = re.findall(r"<text[^>]*>([a-z]+)</text>", picture)
+    left_out = {"convert.partitions", "convert.remove_scratch"}  # the list of mapped tasks, and a teardown
+    names = {part for task_id in {*dag.task_ids} - left_out for part in task_id.split(".")}
+    assert {*drawn} == names
 
 
 @pytest.mark.parametrize(
     ("task", "earlier"),
     [
+        ("preparation.plan", {"lock", "revalidate", "schema"}),
+        ("preparation.gather", {"preparation.scatter", "preparation.plan"}),
+        ("prepare", {"preparation.gather"}),
         ("partition", {"validate", "prepare"}),
         ("convert.scatter", {"partition", "convert.plan"}),
         ("convert.gather", {"convert.scatter", "convert.partitions"}),

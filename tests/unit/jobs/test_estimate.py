@@ -103,6 +103,18 @@ def test_the_time_of_the_search_depends_on_effort_size_partitions_and_cores(tmp_
     assert seconds(engine="two-level") < seconds(effort="fast")  # which searches for moves
 
 
+def test_the_tasks_of_validate_share_the_edges(tmp_path: Path) -> None:
+    source, found = graph_of(tmp_path, 10**6, 10**9), []
+    for tasks in (1, 4, 16):
+        config = RunConfig(num_parts=2, validation_tasks=tasks, engine="random")
+        found.append(stage(estimate_job(config, source, room=PLENTY), "validate"))
+    whole, four, sixteen = found
+    assert four.held < 0.1 * whole.held
+    assert sixteen.held <= four.held
+    assert four.scratch > 12 * 10**9
+    assert whole.scratch == 0
+
+
 def test_ranks_share_the_edges_and_hosts_their_memory(tmp_path: Path) -> None:
     source = graph_of(tmp_path / "in", 10**7, 10**9)
 

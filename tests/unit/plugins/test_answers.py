@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 from airflow.models.hitl import HITLDetail
+from airflow.models.xcom import XComModel
+from graph_partitioning.operators.base import task_progress
 from graph_partitioning.page.dag_runs import FoundRun, RunKey, RunState, _add_task, _is_removed
+from graph_partitioning.runs import PROGRESS_KEY
 
 
 @pytest.mark.parametrize(
@@ -32,6 +36,7 @@ def test_an_answer_names_its_person_and_reason(by: dict[str, str] | None, commen
         task_id="gate",
         map_index=-1,
         operator="QualityGateOperator",
+        start_date=None,
         trigger_timeout=None,
         state="success",
         HITLDetail=question,
@@ -40,6 +45,33 @@ def test_an_answer_names_its_person_and_reason(by: dict[str, str] | None, commen
     run = RunState(RunKey("d", "r"), "running")
     _add_task(run, row)
     assert run.answer == shown and run.done == run.tasks == 1
+
+
+def test_the_page_has_the_last_line_of_progress_of_a_running_task() -> None:
+    class Ti:
+        def __init__(self) -> None:
+            self.pushed: list[str] = []
+
+        def xcom_push(self, key: str, value: str) -> None:
+            assert key == PROGRESS_KEY
+            self.pushed.append(value)
+            raise ConnectionError("Airflow's API does not answer")
+
+    ti = Ti()
+    progress = task_progress({"ti": ti}, logging.getLogger("test"))  # type: ignore[arg-type, typeddict-item]
+    progress._interval = 0.0
+    with progress.step("scatter", 8, "edges") as advance:
+        advance(2)
+        advance(4)
+    assert ti.pushed[-1] == "scatter: 6 of 8 edges (75 %)"
+    row = SimpleNamespace(
+        **{"dag_id": "d", "run_id": "r", "task_id": "convert.scatter", "map_index": 3, "operator": ""},
+        **{"state": "running", "HITLDetail": None, "start_date": datetime.now(UTC)},
+        XComModel=XComModel(value=XComModel.serialize_value(ti.pushed[-1])),
+    )
+    run = RunState(RunKey("d", "r"), "running")
+    _add_task(run, row)
+    assert run.progress == ["scatter: 6 of 8 edges (75 %)"]
 
 
 def test_a_run_that_ended_after_its_graph_was_removed_is_shown() -> None:

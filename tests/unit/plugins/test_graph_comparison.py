@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from graph_partitioning.page.comparison import SHOWN, compare_runs, differs, input_changes
+from graph_partitioning.page.comparison import (
+    SHOWN,
+    compare_runs,
+    differs,
+    input_changes,
+    schema_changes,
+)
 
 ENTRY = {
     **{"run": "a", "num_parts": 2, "num_nodes": 10, "num_edges": 20, "edge_cut": 0.5, "bytes": 100},
@@ -20,7 +26,7 @@ def test_only_options_that_differ_are_compared() -> None:
     other = {**ENTRY, "run": "b", "edge_cut": 0.25, "options": {"partition": {"seed": 7, "engine": "metis"}}}
     tables, moved = compare_runs((ENTRY, other), (REPORT, {**REPORT, "partitions": REPORT["partitions"] * 2}))
     by_title = {title: rows for title, _, rows in tables}
-    assert by_title["Options that differ"] == [["partition.seed", "0", "7"]]
+    assert by_title["Options that differ"] == [["Seed", "0", "7"]]  # by the title in the form
     assert ["edges cut", "50.00%", "25.00%", "-50.0%"] in by_title["Figures"]
     assert ["remote rows a batch, slowest trainer", "", "", ""] in by_title["Figures"]
     assert by_title["Training"] == []
@@ -59,3 +65,24 @@ def test_input_files_that_differ_between_two_runs() -> None:
     _, _, rows = input_changes(manifest(), manifest(**{f"f{i}": "1" for i in range(SHOWN + 3)}))
     assert len(rows) == SHOWN + 1
     assert rows[-1][0] == "and 3 more files"
+
+
+def test_types_features_and_counts_that_differ_between_two_runs() -> None:
+    def report(nodes: dict[str, int], **features: str) -> dict[str, object]:
+        named = [
+            {"name": f"n/{name}", "dtype": dtype, "row_shape": "[4]"} for name, dtype in features.items()
+        ]
+        types = [{"name": name, "nodes": count} for name, count in nodes.items()]
+        return {"metrics": {"node_types": types, "edge_types": [], "features": named}}
+
+    before, after = (
+        report({"n": 1000, "m": 1}, x="float32", y="int8"),
+        report({"n": 2000}, x="float16", y="int8"),
+    )
+    _, _, rows = schema_changes(before, after)
+    assert [row for row in rows if differs(row)] == [
+        ["n", "node type, 1,000 nodes", "node type, 2,000 nodes"],
+        ["n/x", "float32[4]", "float16[4]"],
+        ["m", "node type, 1 nodes", ""],
+    ]
+    assert ["n/y", "int8[4]", "int8[4]"] in rows

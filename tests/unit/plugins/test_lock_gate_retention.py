@@ -281,6 +281,13 @@ def test_the_gate_asks_a_person_who_may_refuse(
         kept = root(where).read_json(f"runs/{run_folder('one')}/{layout.APPROVAL}")
         assert (kept["answer"], kept["by"], kept["comment"]) == (choice, "ann", "once")
         assert "at most 0.01 allowed" in kept["limits"][0]
+    with pytest.raises(AirflowFailException, match="not approved"):
+        operator.execute_complete({}, {"error": "too late", "error_type": "timeout"})  # type: ignore[typeddict-item]
+    missed = root(where).read_json(f"runs/{run_folder('one')}/{layout.APPROVAL}")
+    assert (missed["answer"], missed["by"]) == ("No answer", "") and "within 2 hours" in missed["comment"]
+    assert "at most 0.01 allowed" in missed["limits"][0]
+    with pytest.raises(AirflowFailException, match="not approved"):
+        operator.execute_complete({}, event)  # type: ignore[typeddict-item]
     finished_run(where, "one")
     (entry,) = read_index(root(where))
     assert entry["approval"]["comment"] == "once"
@@ -387,10 +394,13 @@ def test_the_list_has_the_settings_of_each_graph(tmp_path: Path) -> None:
 
 def test_the_example_of_the_documentation_is_a_list(tmp_path: Path) -> None:
     text = (DAGS.parent / "docs" / "schedule.md").read_text()
-    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    example, _, of_alerts = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "graphs.yaml").write_text(example)
     graphs = read_graph_list(str(tmp_path / "graphs.yaml"), None)
     assert [run_config(graph).num_parts for graph in graphs] == [8, 16]
+    (tmp_path / "graphs.yaml").write_text(of_alerts)
+    graphs = read_graph_list(str(tmp_path / "graphs.yaml"), None)
+    assert [graph["alerts"] for graph in graphs] == ["owners, oncall", "owners"]
 
 
 def test_the_list_may_be_an_airflow_variable(monkeypatch: pytest.MonkeyPatch) -> None:

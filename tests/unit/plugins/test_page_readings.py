@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from graph_partitioning.page.readings import NotYet, read_figures, within
 from jsonschema import Draft202012Validator
 
 from partition_ops.errors import InvalidInputError
+from partition_ops.storage import StorageSettings
 
 
 def test_a_function_that_takes_too_long_is_not_waited_for() -> None:
@@ -62,13 +64,45 @@ def test_graphs_that_cannot_be_read_say_why(tmp_path: Path, monkeypatch: pytest.
     def unexpected(root: object) -> list[Any]:
         raise (InvalidInputError("broken") if str(tmp_path) not in str(root) else ZeroDivisionError)
 
-    monkeypatch.setattr(readings, "_figures", unexpected)
+    monkeypatch.setattr(readings, "read_index", unexpected)
     monkeypatch.setattr(threading, "excepthook", lambda args: None)
     assert "unexpected" in read_figures([bad])[bad].result(60).problem
 
 
+def test_a_reading_uses_the_connections_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores: list[Any] = []
+    monkeypatch.setattr(readings, "read_index", lambda root: stores.append(root) or [])
+    place = (None, str(tmp_path / "graph"))
+    key = (None, str(tmp_path))
+    for _ in range(2):
+        assert read_figures([place])[place].result(60).problem == ""
+        wait_until(lambda: not readings._readers[key].busy)
+    first = readings._readers[key]
+    assert len(stores) == 2 and first.store.uri == str(tmp_path)
+    first.settings = StorageSettings()  # as if the connection had been changed
+    read_figures([place])[place].result(60)
+    second = readings._readers[key]
+    assert second is not first
+    with pytest.raises(RuntimeError, match="shutdown"):
+        first.pool.submit(print)
+    wait_until(lambda: not second.busy)
+    monkeypatch.setattr(readings, "KEPT_SECONDS", -1.0)
+    read_figures([place])[place].result(60)
+    assert readings._readers[key] is not second
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_unknown_params_are_named_with_the_nearest_one() -> None:
     assert unknown_params(["num_parts"], ["num_parts"]) == ""
+    assert unknown_params(["num_parts", "openlineage"], form()) == ""
     assert unknown_params(["num_part"], form()) == "There is no param 'num_part', did you mean 'num_parts'?"
     assert unknown_params(["xyzzy"], form()) == "There is no param 'xyzzy'"
 

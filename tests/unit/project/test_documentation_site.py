@@ -47,7 +47,7 @@ RUN_BY = {
                 "manifest-last",
                 "partition",
             ),
-            *("reliability", "repair", "schedule", "validation", "verify"),
+            *("reliability", "repair", "schedule", "text-embeddings", "validation", "verify"),
         )
     },
 }

@@ -16,6 +16,7 @@ from partition_ops.traffic.sampled_edges import (
     SampledEdges,
     add_to_half_edges,
     collect_edges,
+    reached,
     read_sampled_edges,
 )
 from tests.graphs import Edges, Layout, SmallGraph, library
@@ -191,6 +192,42 @@ def test_many_partitions_and_cores_give_the_same_figures(monkeypatch: pytest.Mon
     # the trainer of a partition reads the same, whatever number it has
     swapped = model.traffic(6 - parts, 7)
     np.testing.assert_allclose(swapped.remote_rows[::-1], found[0].remote_rows, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("layers", "parallels"), [(1, False), (2, False), (2, True), (3, True)])
+def test_edges_out_of_reach_have_no_part(layers: int, parallels: bool) -> None:
+    random = np.random.default_rng(7)
+    parts, train = random.integers(0, PARTS, 1300).astype(np.int32), random.random(1300) < 0.004
+    edges = collected(random_edges(7, reverses=False, parallels=parallels))
+    sampling = Sampling((3, 2, 2)[:layers], 2)
+    model = TrafficModel(edges, train, sampling)
+    whole, weights, number = model.traffic(parts, PARTS), model.edge_weights(PARTS), edges.num_edges
+    fewer = reached(edges, train, layers)
+    assert 0 < fewer.num_edges < number
+    assert len(fewer.joined) or not parallels
+    model = TrafficModel(fewer, train, sampling)
+    found = model.traffic(parts, PARTS)
+    np.testing.assert_array_equal(found.rows, whole.rows)
+    np.testing.assert_array_equal(found.neighbours, whole.neighbours)
+    found_weights = model.edge_weights(PARTS)
+    np.testing.assert_array_equal(found_weights[found_weights > 0], weights[weights > 0])
+
+
+def test_all_edges_are_kept_if_all_nodes_are_trained() -> None:
+    edges = collected(random_edges(8, reverses=True))
+    assert reached(edges, np.ones(1300, np.bool_), 2) is edges
+
+
+@pytest.mark.parametrize(("batch_size", "near"), [(1000, 1e-12), (90, 0.06), (3, 1e-12)])
+def test_equal_batches_compare_trainers_alike(batch_size: int, near: float) -> None:
+    """One batch, two of which one is small, and so many that the model takes them as equal anyhow."""
+    random = np.random.default_rng(9)
+    parts, train = random.integers(0, 6, 1300).astype(np.int32), random.random(1300) < 0.5
+    train[parts == 4] = False
+    model = TrafficModel(collected(random_edges(9, reverses=True)), train, Sampling((3, 5), batch_size))
+    about, exact = model.about_remote_rows(parts, 6), model.traffic(parts, 6).remote_rows
+    assert about[4] == 0
+    np.testing.assert_allclose(about / about.sum(), exact / exact.sum(), rtol=near)
 
 
 def test_edge_weights_are_the_rows_read_over_each_edge() -> None:

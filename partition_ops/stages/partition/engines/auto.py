@@ -29,11 +29,15 @@ from partition_ops.stages.partition.problem import Parts, Problem
 # Processor seconds, each a constant and a factor of the half-edges; for a partitioning, also one of the
 # half-edges times partitions. They are predictions from sizes, not measurements of this machine: the same
 # graph and options give the same plan anywhere. To renew: python -m benchmarks.real_graphs
-REST = 2.5, 0.15e-6  # the rest of a job
+REST = 1.8, 0.15e-6  # the rest of a job
 OVER_CLUSTERS = 0.08, 0.12e-6, 0.03e-6  # a start over clusters, with the search that follows
 WHOLE = 0.08, 0.9e-6, 0.06e-6  # METIS on the whole graph, likewise
 READING = 0.08e-6  # of an edge, for the model of the traffic
-EVALUATION = 0.002, 0.02e-6  # of that model; the factor is of edges, layers and each four partitions
+EVALUATION = (
+    0.0002,
+    50e-9,
+    7e-9,
+)  # of it, for each four partitions; factors of nodes, and of edges times layers
 COMBINATION = 0.05, 0.15e-6, 0.015e-6
 HALF_EDGE_BYTES = 6  # of the graph, in the graphs of clusters
 
@@ -165,6 +169,8 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
         chosen = [best] if best is first else [best, first]
         if problem.traffic is not None:
             chosen = ranked([*found, best])[: tuning.descents]
+            lower = 0 if problem.uneven else len(works) - 1  # what a lower effort makes may win in the end
+            chosen += [one for one in found if one.order == lower and not any(one is two for two in chosen)]
         done = [*tries.pool.map(lambda one: tries.finished(one.parts, plan.evaluations), chosen)]
     if len(done) == 1:
         return done[0]
@@ -196,9 +202,12 @@ def plan_for(problem: Problem) -> Plan:
         return plan
     share = tuning.for_uneven_traffic if problem.uneven else tuning.for_traffic
     edges, blocks = traffic.edges.num_edges, math.ceil(problem.num_parts / 4)
-    one = EVALUATION[0] + EVALUATION[1] * edges * len(traffic.fanouts) * blocks
-    budget = share * _seconds(REST, graph.num_half_edges, problem.num_parts) - READING * edges
-    evaluations = int(min(max(budget, 0.0) / one / tuning.descents, tuning.most_evaluations))
+    constant, of_node, of_edge = EVALUATION
+    one = constant + blocks * (of_node * graph.num_nodes + of_edge * edges * len(traffic.fanouts))
+    reading = READING * problem.metadata.edge_offsets[-1]
+    budget = share * _seconds(REST, graph.num_half_edges, problem.num_parts) - reading
+    descents = tuning.descents + 1  # of the best partitions, and of the one that a lower effort makes
+    evaluations = int(min(max(budget, 0.0) / one / descents, tuning.most_evaluations))
     return plan._replace(evaluations=evaluations)
 
 

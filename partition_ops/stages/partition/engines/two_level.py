@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.cost import Machine, Sizes
+from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, TaskEstimate
 from partition_ops.artifacts.parhip import neighbour_bytes
 from partition_ops.stages.partition.engine import NODE_BYTES, OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines.random import without_cut
 from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.multilevel.graph import Graph, Labels, constraints_of
-from partition_ops.stages.partition.multilevel.levels import Level, contract_levels, cut_by_metis
+from partition_ops.stages.partition.multilevel.levels import REFINED, Level, contract_levels, cut_by_metis
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import Tuning
@@ -74,13 +74,19 @@ class TwoLevel(Engine):
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
         alone = cost_over_clusters(config, sizes, searched=False)
         mpi = config.own(MpiOptions)
-        if mpi.ranks is None:
+        number = max(mpi.ranks or 0, machine.workers)
+        if number == 0:
             return alone
-        each = RANK_BYTES * sizes.nodes + 4 * sizes.half_edges // mpi.ranks
+        each = machine.base + RANK_BYTES * sizes.nodes + 4 * sizes.half_edges // number
         first = each + min(4 * sizes.half_edges, MOST_CLUSTERED)
         note = f"each MPI rank takes about {each / 2**30:.1f} GiB, rank 0 up to {first / 2**30:.1f} GiB"
-        here = (mpi.ranks - 1) * each + first if mpi.hostfile is None else 0
-        return EngineCost(held=NODE_BYTES * sizes.nodes + here, seconds=alone.seconds, note=note)
+        ranks = (
+            TaskEstimate(name="rank 0", number=1, memory=first, mapped=LIBRARIES),
+            TaskEstimate(name="rank", number=number - 1, memory=each, mapped=LIBRARIES),
+        )
+        here = 0 if machine.workers or mpi.hostfile else sum(rank.number * rank.held for rank in ranks)
+        held = NODE_BYTES * sizes.nodes + here
+        return EngineCost(held=held, seconds=alone.seconds, note=note, ranks=ranks[:number])
 
 
 def cost_over_clusters(config: PartitionConfig, sizes: Sizes, *, searched: bool) -> EngineCost:
@@ -116,7 +122,8 @@ def cut_over_clusters(
     smallest = levels[-1]
 
     def small(graph: Graph) -> Labels:
-        parts = cut_by_metis(config, smallest._replace(graph=graph), config.seed, spare=spare)
+        smaller = smallest._replace(graph=graph)
+        parts = cut_by_metis(config, smaller, config.seed, spare=spare, most_over=REFINED)
         for level in reversed(levels[1:]):
             parts = parts[level.labels] if len(level.labels) else parts
             refine(level.graph, level.constraints, parts, tuning=tuning)

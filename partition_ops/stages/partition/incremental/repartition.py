@@ -26,6 +26,7 @@ from partition_ops.system.json_documents import check_document
 
 MOST_RENUMBERED = 4096  # partitions; the table of overlaps grows with the square
 LAST = "that of the last full run"
+DRIFTED = "the share of edges cut is"  # how the reason begins if the cut has drifted
 logger = logging.getLogger("partition_ops")
 REPORT_VERSION = 1
 Figures = dict[str, Any]
@@ -104,7 +105,7 @@ class _Repartition:
                 return kept
         if not ways:
             return self._full("balance cannot be kept", before)
-        reason = f"the share of edges cut is {times:.3f} times {LAST}"
+        reason = f"{DRIFTED} {times:.3f} times {LAST}"
         if times <= self.most_drift:
             full = self._full("", before).cut if config.compare_full else None
             allowed = f"{reason}, and a full run follows above {self.most_drift:.3f} times"
@@ -115,7 +116,7 @@ class _Repartition:
         for outcome in ways:
             if (now := _times(outcome.cut, full_run.last_full)) <= self.most_drift:
                 reason = (
-                    f"the share of edges cut is {_times(outcome.cut, outcome.last_full):.3f} times {LAST},"
+                    f"{DRIFTED} {_times(outcome.cut, outcome.last_full):.3f} times {LAST},"
                     f" but {now:.3f} times that of a full run now"
                 )
                 return replace(outcome, reason=reason, last_full=full_run.last_full, full=full_run.cut)
@@ -128,7 +129,7 @@ class _Repartition:
         if cut is None or times > self.most_drift:
             return None
         reason = (
-            f"the share of edges cut is {_times(best.cut, best.last_full):.3f} times {LAST},"
+            f"{DRIFTED} {_times(best.cut, best.last_full):.3f} times {LAST},"
             f" but {times:.3f} times that of another partition of this graph"
         )
         return replace(best, reason=reason, last_full=cut.fraction)

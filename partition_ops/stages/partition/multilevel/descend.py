@@ -24,8 +24,8 @@ SHARE_OF_MEAN = 0.1  # of the mean trainer, in the cost: among partitions with e
 
 
 def remote_rows(model: TrafficModel, parts: Labels, count: int) -> Floats:
-    """Return (parts,) float64, the expected rows that each trainer reads from others in an epoch."""
-    return model.traffic(parts, count).remote_rows
+    """Return (parts,) float64, about the rows that each trainer reads from others in an epoch."""
+    return model.about_remote_rows(parts, count)
 
 
 def cost_of(rows: Floats) -> float:
@@ -48,7 +48,7 @@ def descend(
 
     Peak memory: that of `preferences`, and 24 bytes a node.
     """
-    count, share, evaluations = len(constraints.most), how.share, 1
+    count, step, evaluations = len(constraints.most), how.share * len(parts), 1
     rows = remote_rows(model, parts, count)
     cost = cost_of(rows)
     while evaluations < most and rows.any():
@@ -57,27 +57,31 @@ def descend(
         nodes = np.flatnonzero(wanted.targets != NOWHERE)
         order: Integers = nodes[np.argsort(-wanted.gains[nodes], kind="stable")]
         lower = False
-        while not lower and evaluations < most and share * len(parts) >= how.least:
+        while not lower and evaluations < most and step >= how.least:
             moved = parts.copy()
             state = State(graph, constraints, moved, constraints.loads(moved), NO_LABELS, 0.0)
             left = np.ones(len(order), np.bool_)
-            _move(state, order, left, wanted.targets, max(1, int(share * len(parts))))
+            nodes_moved = _move(state, order, left, wanted.targets, int(step))
             theirs = remote_rows(model, moved, count)
             evaluations += 1
             lower = cost_of(theirs) < (1 - how.settled) * cost
             if lower:
                 parts, rows, cost = moved, theirs, cost_of(theirs)
-                share *= how.growth
+                step *= how.growth
             else:
-                share /= 2
+                step = nodes_moved / 2
         if not lower:
             break
     return parts
 
 
 @compiled
-def _move(state: State, order: Integers, left: Flags, targets: Labels, most: int) -> None:
-    """Move nodes in order if there is room, again and again because those that leave make room."""
+def _move(state: State, order: Integers, left: Flags, targets: Labels, most: int) -> int:
+    """Move nodes in order if there is room, again and again because those that leave make room.
+
+    Returns:
+        How many nodes moved.
+    """
     moved, before = 0, -1
     while before < moved < most:
         before = moved
@@ -89,3 +93,4 @@ def _move(state: State, order: Integers, left: Flags, targets: Labels, most: int
                 state.parts[v] = targets[v]
                 left[i] = False
                 moved += 1
+    return moved

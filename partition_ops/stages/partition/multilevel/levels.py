@@ -19,6 +19,7 @@ from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import shares, tolerances
 
 LEAST_TOLERANCE = 1.001  # that METIS works with
+REFINED = 1.1  # of a loose limit: so much over it is no reason to call METIS again if refinement follows
 OF_SPARE = 0.85  # of what a loose limit allows beyond the share: METIS exceeds its tolerance by a little
 
 
@@ -93,12 +94,19 @@ def of_clusters(values: Labels, labels: Labels, count: int) -> Labels:
 
 
 def cut_by_metis(
-    config: PartitionConfig, level: Level, seed: int, *, by_limits: bool = False, spare: int = 0
+    config: PartitionConfig,
+    level: Level,
+    seed: int,
+    *,
+    by_limits: bool = False,
+    spare: int = 0,
+    most_over: float = 1.0,
 ) -> Labels:
     """Return (nodes,) int32: METIS's partitions, which may exceed limits.
 
     Each further constraint makes METIS slower and its cuts worse. It gets loose ones, which most partitions
-    keep to, only if its first result does not.
+    keep to, only if its first result does not. The second call takes as long as the first one; with many
+    partitions that is half of the partitioning.
 
     Args:
         config: Partitions, their shares, tolerance, objective.
@@ -107,6 +115,8 @@ def cut_by_metis(
         by_limits: Whether METIS gets the limits of the input graph; otherwise `tolerances` of this graph,
             whose nodes may be heavier.
         spare: Number of the last columns whose limits are loose.
+        most_over: METIS is called again if a partition holds more than this multiple of a loose limit.
+            `REFINED` is for results that are refined within the limits.
     """
     graph, limits = level.graph, level.constraints
     columns = limits.columns()
@@ -129,6 +139,6 @@ def cut_by_metis(
         return cut_graph(replace(config, seed=seed % 2**31), adjacency, weights, edge_weights, allowed)
 
     parts = cut(strict)
-    if spare and (limits.loads(parts)[:, strict:] > limits.most[:, strict:]).any():
+    if spare and (limits.loads(parts)[:, strict:] > most_over * limits.most[:, strict:]).any():
         return cut(columns.shape[1])
     return parts

@@ -116,11 +116,11 @@ class Tuning:
     exchange_settled: float = 1e-3  # share of the cut; after a round that saves less, no other follows
 
     # the expected traffic of training
-    for_traffic: float = 0.15  # share of the processor time of the rest of the job
-    for_uneven_traffic: float = 0.5  # the same, if the model reads a part of the edges much more than others
+    for_traffic: float = 0.12  # share of the processor time of the rest of the job
+    for_uneven_traffic: float = 0.25  # the same, if the model reads a part of the edges much more than others
     uneven: float = 0.2  # with this share of edges in effect, by the squares of their weights, it does
     descents: int = 2  # of so many of the best partitions
-    most_evaluations: int = 40  # of the model, in each
+    most_evaluations: int = 60  # of the model, in each
     descent: Descent = field(default_factory=Descent)
 
     # incremental runs

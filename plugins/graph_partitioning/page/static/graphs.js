@@ -1,4 +1,4 @@
-// Sorting, search, refresh and actions of the pages of graphs; the pages can be read without it.
+// Sorting, search, refresh and actions of the pages of graphs; the pages can be read without it. local_times.js is before it.
 "use strict";
 
 const SECONDS = 5; // between two refreshes while something runs
@@ -94,12 +94,14 @@ async function refresh(whole = false, address = location.href) {
       [...fresh.querySelectorAll(".wide")].forEach((one, number) => { one.scrollLeft = scrolled[number] ?? 0; });
       [...fresh.querySelectorAll("a[href]")].find((one) => one.getAttribute("href") === focused)?.focus();
     }
+    localize();
     sort();
     search();
   } catch { /* the server restarts: the next attempt is in a few seconds */ }
 }
 document.addEventListener("DOMContentLoaded", () => {
   shown = get("live")?.innerHTML;
+  localize();
   if (get("live")?.querySelector("[data-pending]")) refresh();
 });
 let ticks = 0;
@@ -134,7 +136,7 @@ function say(text, bad = false) {
 function ask(question, label, typed = "", comment = false) {
   if (!question) return Promise.resolve(true);
   const dialog = get("ask");
-  get("question").textContent = question;
+  get("question").textContent = local(question);
   get("yes").textContent = label;
   const input = dialog.querySelector("#typing input");
   get("commenting").hidden = !comment;
@@ -203,6 +205,34 @@ async function act(button) {
   } finally {
     button.disabled = false;
   }
+}
+
+// Says how many bytes all runs of a graph have, and how many the fields of "Remove older runs" would free.
+async function measure(button) {
+  const form = get("retain");
+  const limits = form ? new URLSearchParams(new FormData(form)) : "keep=3&grace_days=7";
+  say("Measuring the storage …");
+  try {
+    const found = await call("GET", `${button.dataset.list}?${limits}`);
+    const { keep, grace_days: days } = Object.fromEntries(new URLSearchParams(limits));
+    say(`All ${found.kept + found.runs.length} runs have ${found.total}. Retention that keeps the newest ${keep} runs and those`
+      + ` of the last ${days} days would free ${found.size}, in ${found.runs.length} runs.`);
+  } catch (error) {
+    say(`The storage was not measured: ${error.message}`, true);
+  }
+}
+
+async function copy(button) {
+  const lines = button.nextElementSibling;
+  try {
+    await navigator.clipboard.writeText(lines.textContent);
+  } catch { // without TLS, a browser has no clipboard for pages
+    getSelection().selectAllChildren(lines);
+    document.execCommand("copy");
+  }
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  button.blur();
 }
 
 // ---- The form with the options of the last run
@@ -277,9 +307,11 @@ function leave(event, link) {
 }
 
 document.addEventListener("click", (event) => {
-  const target = event.target.closest?.("#graphs th button, button[data-act], a[target=_top]");
+  const target = event.target.closest?.("#graphs th button, button[data-act], #storage, .copy, a[target=_top]");
   if (!target) return;
   if (target.dataset.act) act(target);
+  else if (target.id === "storage") measure(target);
+  else if (target.matches(".copy")) copy(target);
   else if (target.tagName === "A") leave(event, target);
   else sortBy(target.parentElement);
 });

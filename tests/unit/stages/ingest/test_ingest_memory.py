@@ -74,6 +74,10 @@ def test_buckets_are_as_small_as_their_rows_are_wide(tmp_path: Path) -> None:
     blocks = [*buckets.blocks(["text"], 512)]
     assert [len(block) for block in blocks] == [512] * 9 + [393]
     assert pa.concat_tables(blocks).column("text").to_pylist() == expected
+    pieces = buckets.pieces(["text"])
+    next(pieces)
+    buckets.given_up.set()  # as when a signal ends the process
+    assert [*pieces] == []
 
 
 @pytest.mark.parametrize("size", [7, 1000, 30_000])

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.errors import InvalidInputError, UsageError
@@ -49,6 +52,60 @@ def test_findings_of_all_tables_are_said_at_once(tmp_path: Path) -> None:
     ]
     assert "on_defect: {absent_keys: drop}" in str(raised.value)
     assert not (tmp_path / "graph/metadata.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "found", "remedy"),
+    [
+        ("", "graph.yaml holds nothing", None, ""),
+        ("# no line\n", "graph.yaml holds nothing", None, ""),
+        (
+            SHOP.replace("src: user_id", "srcc: user_id"),
+            "'src' is a required property",
+            "'srcc', which the format does not have",
+            "Did you mean 'src' instead of 'srcc'? ",
+        ),
+        (
+            SHOP.replace("    key: sku", "    key: sku\n    lable: price"),
+            "'lable' was unexpected",
+            "'lable', which the format does not have",
+            "Did you mean 'label' instead of 'lable'? ",
+        ),
+        (SHOP + "extra: 1\n", "'extra' was unexpected", "'extra', which the format does not have", ""),
+    ],
+)
+def test_an_unknown_or_missing_entry_is_named(
+    text: str, problem: str, found: str | None, remedy: str, tmp_path: Path
+) -> None:
+    write_shop(tmp_path / "tables", graph=text)
+    with pytest.raises(InvalidInputError, match=problem) as raised:
+        ingest(tmp_path / "tables", tmp_path / "graph")
+    assert raised.value.found == found
+    assert raised.value.remedy == f"{remedy}schemas/graph_tables.schema.json describes the format."
+    assert not (tmp_path / "graph").exists()
+
+
+def test_columns_of_nodes_are_rejected_before_edges(tmp_path: Path) -> None:
+    """They are written in a thread, while edges whose file is damaged behind its header are read."""
+    count = 50_000
+    ids = np.arange(count)
+    vectors = [*(["0.5,1"] * (count - 1)), "0.5,one"]
+    pq.write_table(pa.table({"id": ids, "vector": vectors}), tmp_path / "nodes.parquet")
+    pq.write_table(pa.table({"src": ids, "dst": ids[::-1]}), tmp_path / "edges.parquet", compression=None)
+    data = bytearray((tmp_path / "edges.parquet").read_bytes())
+    data[4:4096] = bytes(4092)
+    (tmp_path / "edges.parquet").write_bytes(data)
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: g\nnodes:\n  n: {table: nodes.parquet, key: id, features: {vector: {separator: ','}}}\n"
+        "edges:\n  n:to:n: {table: edges.parquet, src: src, dst: dst}\n"
+    )
+    for _ in range(3):
+        with pytest.raises(InvalidInputError, match="feature 'vector'") as raised:
+            ingest(tmp_path, tmp_path / "graph")
+        assert "0.5,one" in str(raised.value)
+    pq.write_table(pa.table({"id": ids, "vector": vectors[:1] * count}), tmp_path / "nodes.parquet")
+    with pytest.raises(InvalidInputError, match="a table cannot be read"):
+        ingest(tmp_path, tmp_path / "graph")
 
 
 def test_rows_can_be_dropped(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -13,12 +15,14 @@ from partition_ops.stages.quality.charts import (
     column_chart,
     line_chart,
     picture,
+    places_by_time,
     share_chart,
     sparkline,
 )
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAME = '<b> & "作者"'
+ENDS = [0.0, 1.0]
 
 
 def drawn(chart: str) -> ElementTree.Element:
@@ -93,7 +97,7 @@ def test_names_are_escaped() -> None:
         bar_chart({NAME: 1.0}, str, NAME, NAME),
         column_chart({NAME: [1.0]}, str, NAME, NAME),
         share_chart({NAME: [1.0]}, NAME, NAME, spread=0.25),
-        line_chart(NAME, [1.0, 2.0], [NAME, NAME], str),
+        line_chart(NAME, [1.0, 2.0], [NAME, NAME], str, places=ENDS),
         sparkline([1.0, 2.0], NAME),
     )
     for chart in charts:
@@ -104,11 +108,11 @@ def test_names_are_escaped() -> None:
 def test_charts_of_nothing_are_drawn() -> None:
     assert drawn(bar_chart({}, str, "s", "Seconds")) is not None
     assert drawn(column_chart({"inner": [0], "halo": [0]}, str, "partition", "Nodes")) is not None
-    assert line_chart("cut", [None, None], ["a", "b"], str) == ""
+    assert line_chart("cut", [None, None], ["a", "b"], str, places=ENDS) == ""
 
 
 def test_a_limit_is_inside_the_chart_and_says_its_value() -> None:
-    more = {"limit": 0.9, "ends": ("1 May", "2 May"), "marked": [False, True]}
+    more = {"places": ENDS, "limit": 0.9, "ends": ("1 May", "2 May"), "marked": [False, True]}
     chart = line_chart("cut", [0.1, 0.2], ["a", "b"], str, **more)  # type: ignore[arg-type]
     (limit,) = [line for line in drawn(chart).iter() if line.get("class") == "limit"]
     circles = [one for one in drawn(chart).iter() if one.tag.endswith("circle")]
@@ -118,11 +122,38 @@ def test_a_limit_is_inside_the_chart_and_says_its_value() -> None:
     assert {"1 May", "2 May"} <= {text.text for text in drawn(chart).iter() if text.tag.endswith("text")}
 
 
+def day(number: int) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
+
+
+def test_runs_stand_at_their_times() -> None:
+    chart = line_chart("cut", [1.0, None, 2.0], ["a", "b", "c"], str, places=[0.0, 0.2, 1.0])
+    xs = [float(x) for x in re.findall(r'<circle cx="([^"]*)"', chart)]
+    (begin, end) = (float(x) for x in re.findall(r'<line x1="([^"]*)" y1="[^"]*" x2="([^"]*)"', chart)[1])
+    assert xs == [begin, end]
+    assert places_by_time([day(0), day(1), day(10)]) == pytest.approx([0, 0.1, 1])
+    assert places_by_time([day(0), day(1), day(10), None]) == pytest.approx([0, 0.1 * 2 / 3, 2 / 3, 1])
+
+
+@pytest.mark.parametrize(
+    "times", [[None, day(1), day(9), None], [day(3), day(3), day(3), None], [None, None, None, None]]
+)
+def test_runs_without_times_stand_at_equal_distances(times: list[datetime | None]) -> None:
+    assert places_by_time(times) == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    assert places_by_time(times[:1]) == [0]
+
+
 def test_a_line_needs_two_values() -> None:
     assert sparkline([None, 1.0], "cut") == ""
     assert "polyline" in sparkline([1.0, None, 2.0], "cut")
 
 
-def test_a_figure_that_does_not_change_has_one_tick() -> None:
-    assert line_chart("cut", [0.5, 0.5], ["a", "b"], str).count("<text") == 1
-    assert line_chart("cut", [0.5, 0.7], ["a", "b"], str).count("<text") == 2
+def test_the_axis_of_a_line_has_zero() -> None:
+    assert line_chart("cut", [0.0, 0.0], ["a", "b"], str, places=ENDS).count("<text") == 1
+    for values in ([0.5, 0.5], [0.5, 0.7], [0.7, 0.5]):
+        chart = line_chart("cut", values, ["a", "b"], str, places=ENDS)
+        assert re.findall(r"<text[^>]*>([^<]*)</text>", chart) == [str(max(values)), "0.0"]
+        heights = [float(y) for y in re.findall(r'<circle cx="[^"]*" cy="([^"]*)"', chart)]
+        base = float(re.findall(r'<line x1="66" y1="([^"]*)" x2="412"', chart)[0])
+        shares = [(base - y) / (base - 8) for y in heights]
+        assert shares == pytest.approx([value / max(values) for value in values], abs=0.001)

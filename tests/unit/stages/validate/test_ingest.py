@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from partition_ops.artifacts import layout
+from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import open_store
@@ -32,3 +35,14 @@ def test_the_report_says_what_was_dropped(tmp_path: Path) -> None:
         "sku 'zz' in ratings.jsonl, row 4",
     ]
     assert not [one for one in defects if one["check"] == "unknown_keys"]
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"findings": 3}'])
+def test_a_damaged_report_of_ingest_is_named(content: str, tmp_path: Path) -> None:
+    write_shop(tmp_path / "tables")
+    ingest(tmp_path / "tables", tmp_path / "graph")
+    (tmp_path / "graph/ingest.json").write_text(content)
+    with pytest.raises(InvalidInputError, match=r"ingest\.json"):
+        validate_graph(
+            ValidateConfig(), open_store(str(tmp_path / "graph")), open_store(str(tmp_path / "run"))
+        )

@@ -152,6 +152,14 @@ CASES = {
         lambda f: metadata(f, lambda d: d.update(node_feat=d["node_data"])),
         *("unknown_keys", "metadata.json", "'node_feat', which the format does not have"),
     ),
+    "a section with a letter less": Case(
+        lambda f: metadata(f, lambda d: d.update(node_dta=d.pop("node_data"))),
+        *(
+            "unknown_keys",
+            "metadata.json",
+            r"'node_dta', which the format does not have; did you mean 'node_data'\?",
+        ),
+    ),
     "edges of a type that is not listed": Case(
         lambda f: metadata(f, lambda d: d["edges"].update({"a:b:c": d["edges"]["paper:cites:paper"]})),
         *("unknown_keys", "metadata.json", "edges of 'a:b:c', which edge_type does not list"),
@@ -165,12 +173,17 @@ CASES = {
         described(WRITES, delimiter=";", header=False),
         "wrong_column_rows",
         WRITES,
-        r"'\d+,\d+' in row 0 \(line 1\)",
+        r"'\d+,\d+' in row 0 \(line 1\) of \S+, where ',' separates two integers, and metadata.json says ';'",
         -1,
     ),
     "another delimiter in a file": Case(
         lambda f: edit(f, "edges/0-1.csv", lambda rows: rows.__setitem__(slice(4, 6), ["1;2", "3;4"])),
-        *("wrong_column_rows", WRITES, r"'1;2' in row 4 \(line 5\) of edges/0-1\.csv", 2),
+        *(
+            "wrong_column_rows",
+            WRITES,
+            r"'1;2' in row 4 \(line 5\) of edges/0-1\.csv, where ';' separates",
+            2,
+        ),
     ),
     "a first row read as a header": Case(
         described(WRITES, header=True), "wrong_count_files", WRITES, r"rows in edges/0-0\.csv, where", 2

@@ -1,0 +1,368 @@
+"""`Spread`: validation in several tasks, which meet in ``scratch/validate/``; docs/decisions/validate.md.
+
+`scatter_alone` and `gather_alone` do some of the tasks in a process of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import product
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.cost import shares
+from partition_ops.artifacts.records import checked_copies, forget_task, remove_leftovers
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
+from partition_ops.artifacts.write_access import check_apart
+from partition_ops.chunked.duplicate_search import (
+    BYTES_PER_BUCKET_EDGE,
+    Overlaps,
+    PairGroups,
+    find_overlaps,
+    merge_overlaps,
+)
+from partition_ops.chunked.metadata import METADATA, GraphMetadata, load_metadata
+from partition_ops.chunked.pair_buckets import PairReader, PairWriter
+from partition_ops.errors import UsageError
+from partition_ops.stages.validate.connectivity import Connectivity, Forest, full_degrees
+from partition_ops.stages.validate.cost import buckets_of_range, work_seconds
+from partition_ops.stages.validate.degrees import DegreeFigures, degree_figures, sum_of_figures
+from partition_ops.stages.validate.edge_scan import ROW_BITS, Pairs
+from partition_ops.stages.validate.file_scan import scan_files
+from partition_ops.stages.validate.findings_file import (
+    load_findings,
+    load_range,
+    save_findings,
+    save_range,
+)
+from partition_ops.stages.validate.measurement import Measurement, WholeFindings, conclude
+from partition_ops.stages.validate.options import MEMORY_SHARE, ValidateConfig
+from partition_ops.storage import Store, StoredObject
+from partition_ops.storage.local_errors import explain_full_disk
+from partition_ops.system.memory import planned_memory
+from partition_ops.system.parallel import cores, map_in_threads
+from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.system.temporary_folders import temporary_folder
+
+Ids = npt.NDArray[np.int64]
+LEAST_ROWS = 1 << 24  # of a file that are searched, even if metadata.json says that there are less edges
+LAST_ROW = (1 << ROW_BITS) - 1
+INDEX, FOREST, FINDINGS, POSITIONS = "index.npy", "forest.npy", "findings.json", "positions.npy"
+Work = Callable[[ArtifactWriter], Counters]
+
+
+def _no_work(writer: ArtifactWriter) -> Counters:
+    raise NotImplementedError("this task was only built to ask for its status")
+
+
+class Spread:
+    """The tasks that scan the files of a graph, and search what they found.
+
+    Args:
+        config: Options; ``validation_tasks`` is the number of tasks of either kind.
+        source: Root of the input graph.
+        destination: Root of the run.
+        progress: Shows the edges read.
+
+    Attributes:
+        metadata: The graph's metadata.
+        inputs: Identity of the files that exist.
+
+    Raises:
+        InvalidInputError: From the constructor: ``metadata.json`` cannot be used.
+    """
+
+    def __init__(
+        self, config: ValidateConfig, source: Store, destination: Store, progress: Progress | None = None
+    ) -> None:
+        self.tasks = config.validation_tasks
+        self.memory = planned_memory(config.memory, MEMORY_SHARE)
+        self.source = source
+        self.destination = destination
+        self.progress = progress or NoProgress()
+        self.metadata: GraphMetadata = load_metadata(source, graph_name=config.graph_name)
+
+    @cached_property
+    def inputs(self) -> list[StoredObject]:
+        return existing_objects(self.source, self.metadata)
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the groups, and of the ranges."""
+        return range(self.tasks)
+
+    def scatter(self, group: int) -> StageResult:
+        """Read the files of a group, and write what was found to ``scratch/validate/group<i>/``.
+
+        Returns:
+            The number of files, and of edges.
+
+        Raises:
+            InvalidInputError: There are more nodes than the memory can count.
+
+        Peak memory: 6 bytes a node, and a block of edges with a copy, or a file of a feature that cannot be
+        mapped, for each core.
+        """
+        return self._scatter_task(group, partial(self._scatter, group)).run()
+
+    def gather(self, number: int) -> StageResult:
+        """Search a range, and write what was found to ``scratch/validate/range<i>/``; scatters come first.
+
+        Returns:
+            The number of edges whose pair of nodes is in the range.
+
+        Peak memory: for each core 48 bytes an edge of one of its buckets of about a million edges; fewer
+        buckets are searched at a time if they take more than ``memory``. Then 24 bytes a node of the range.
+        """
+        return self._gather_task(number, partial(self._gather, number)).run()
+
+    def run_missing(self) -> None:
+        """Do the tasks that are not done, one after another."""
+        missing = [
+            number
+            for number in self.numbers
+            if self._gather_task(number).find_result() is None  # without a look at what scatters wrote
+        ]
+        for group in self.numbers if missing else ():
+            self.scatter(group)
+        for number in missing:
+            self.gather(number)
+
+    def measure(self) -> Measurement:
+        """Return what `measure_graph` returns, from what the tasks have found.
+
+        Peak memory: 8 bytes a node, and 16 bytes for each edge that can be excluded or dropped.
+        """
+        forest = Forest(sum(self.metadata.num_nodes), sum(self.metadata.num_edges))
+        store = self.destination
+        scanned = []
+        for group in self.numbers:
+            keys = [layout.validate_group(group, name) for name in (FOREST, POSITIONS, FINDINGS)]
+            parents, positions, findings = checked_copies(store, f"{layout.VALIDATE_SCATTER}{group}", keys)
+            forest.merge(np.load(parents, mmap_mode="r"))
+            scanned.append((json.loads(findings.read_bytes()), np.load(positions)))
+        searched = []
+        for number in self.numbers:
+            keys = [layout.validate_range(number, name) for name in (POSITIONS, FINDINGS)]
+            places, findings = checked_copies(store, f"{layout.VALIDATE_GATHER}{number}", keys)
+            searched.append(load_range(json.loads(findings.read_bytes()), np.load(places)))
+        overlaps = merge_overlaps(overlaps for overlaps, _ in searched)
+        degrees = sum_of_figures(degrees for _, degrees in searched)
+        whole = WholeFindings(overlaps, degrees, forest.components())
+        found = load_findings(scanned)
+        return conclude(self.metadata, self.source, found, whole, PairGroups(self.metadata))
+
+    @property
+    def shares(self) -> list[list[int]]:
+        """The numbers of the tasks, of either kind, that share a process."""
+        inputs = sum(entry.size for entry in self.inputs)
+        return shares(work_seconds(sum(self.metadata.num_edges), inputs), self.tasks)
+
+    def required(self) -> Iterator[Task]:
+        """Yield all tasks."""
+        for number in self.numbers:
+            yield self._scatter_task(number)
+            yield self._gather_task(number)
+
+    def forget(self) -> None:
+        """Remove what the tasks have written, also those of a call with more tasks."""
+        prefixes = (layout.record(layout.VALIDATE_SCATTER), layout.record(layout.VALIDATE_GATHER))
+        for prefix in prefixes:
+            records = [entry.key for entry in self.destination.list(prefix.removesuffix(".json"))]
+            for key in records:
+                forget_task(self.destination, key.removeprefix(f"{layout.RECORDS}/").removesuffix(".json"))
+        remove_leftovers(self.destination, layout.VALIDATE_SCRATCH)
+        self.destination.delete_empty_folders(layout.SCRATCH)
+
+    def _scatter_task(self, group: int, work: Work = _no_work) -> Task:
+        return Task(
+            f"{layout.VALIDATE_SCATTER}{group}",
+            self.destination,
+            work,
+            options={"tasks": self.tasks, "group": group},
+            inputs=self.inputs,
+            outputs=[f"{layout.VALIDATE_SCRATCH}/"],
+        )
+
+    def _gather_task(self, number: int, work: Work = _no_work) -> Task:
+        return Task(
+            f"{layout.VALIDATE_GATHER}{number}",
+            self.destination,
+            work,
+            options={"tasks": self.tasks, "range": number},
+            inputs=self.inputs,
+            after=[f"{layout.VALIDATE_SCATTER}{group}" for group in self.numbers],
+            outputs=[f"{layout.VALIDATE_SCRATCH}/"],
+            requires=lambda: map(self._scatter_task, self.numbers),
+        )
+
+    @cached_property
+    def _groups(self) -> list[list[str]]:
+        """The keys of the files of each group."""
+        sizes = {entry.key: entry.size for entry in self.inputs}
+        edges = {key for data in self.metadata.edges for key in data.files} & sizes.keys()
+        groups: list[list[str]] = [[] for _ in self.numbers]
+        for keys in (edges, sizes.keys() - edges):
+            taken = [0] * self.tasks
+            for key in sorted(keys, key=lambda key: (-sizes[key], key)):
+                least = taken.index(min(taken))
+                groups[least].append(key)
+                taken[least] += sizes[key] + 1
+        return groups
+
+    def _nodes(self, number: int) -> slice:
+        """The nodes of a range."""
+        nodes = sum(self.metadata.num_nodes)
+        return slice(number * nodes // self.tasks, (number + 1) * nodes // self.tasks)
+
+    def _scatter(self, group: int, writer: ArtifactWriter) -> Counters:
+        metadata = self.metadata
+        edges = sum(metadata.num_edges)
+        connectivity = Connectivity(sum(metadata.num_nodes), edges)
+        pairs, buckets = PairGroups(metadata), buckets_of_range(edges, self.tasks)
+        files = self._groups[group]
+        with ExitStack() as stack:
+            scratch = Path(stack.enter_context(temporary_folder()))
+            streams = [stack.enter_context((scratch / f"{n}").open("w+b")) for n in self.numbers]
+            stack.enter_context(explain_full_disk(scratch))
+            keys = PairWriter(pairs, streams, buckets)
+            taken = _FirstRows(keys, max(edges, LEAST_ROWS))
+            found = scan_files(self.source, metadata, files, taken, connectivity, self.progress)
+            index = keys.finish()
+            for number in self.numbers:
+                with (
+                    writer.destination.create(layout.validate_pairs(group, number)) as new,
+                    new.path.open("wb") as stream,
+                ):
+                    new.keep_copy = True
+                    keys.copy(number, stream)
+                    nodes = self._nodes(number)
+                    _write_degrees(
+                        stream, connectivity.in_degrees.of(nodes), connectivity.out_degrees.of(nodes)
+                    )
+                writer.wrote(new.get_artifact())
+        document, positions = save_findings(found)
+        writer.write_array(layout.validate_group(group, INDEX), index)
+        writer.write_array(layout.validate_group(group, FOREST), connectivity.forest.flatten())
+        writer.write_array(layout.validate_group(group, POSITIONS), positions)
+        writer.write_json(layout.validate_group(group, FINDINGS), document)
+        return {"files": len(files), "edges": int(index[:, 2:].sum())}
+
+    def _gather(self, number: int, writer: ArtifactWriter) -> Counters:
+        store = self.destination
+        store.fetch_ahead([layout.validate_pairs(group, number) for group in self.numbers])
+        read = [
+            checked_copies(
+                store,
+                f"{layout.VALIDATE_SCATTER}{group}",
+                [layout.validate_group(group, INDEX), layout.validate_pairs(group, number)],
+            )
+            for group in self.numbers
+        ]
+        paths = [path for _, path in read]
+        reader = PairReader(number, self.tasks, [(np.load(index), path) for index, path in read])
+        overlaps = self._search(reader)
+        degrees = self._degrees(number, [*zip(paths, reader.sizes, strict=True)])
+        document, places = save_range(overlaps, degrees)
+        writer.write_array(layout.validate_range(number, POSITIONS), places)
+        writer.write_json(layout.validate_range(number, FINDINGS), document)
+        return {"edges": reader.edges}
+
+    def _search(self, reader: PairReader) -> Overlaps:
+        """Find the edges of a range that overlap, some buckets at a time."""
+        most = max(reader.largest_bucket, 1) * BYTES_PER_BUCKET_EDGE
+        workers = max(1, min(cores(), self.memory // most))
+        groups = PairGroups(self.metadata).groups
+        jobs = product(range(reader.buckets), [group.edge_types for group in groups])
+        return merge_overlaps(
+            map_in_threads(lambda job: find_overlaps(reader.read(*job)), jobs, workers=workers)
+        )
+
+    def _degrees(self, number: int, files: Sequence[tuple[Path, int]]) -> list[DegreeFigures]:
+        """Return the figures of the nodes of a range."""
+        nodes = self._nodes(number)
+        degrees = np.zeros((2, nodes.stop - nodes.start), np.int64)
+        for path, begin in files:
+            with path.open("rb") as stream:
+                stream.seek(begin)
+                for total in degrees:
+                    total += _read_degrees(stream, len(total))
+        return degree_figures(self.metadata, degrees[0], degrees[1], nodes.start)
+
+
+@dataclass(frozen=True)
+class _FirstRows:
+    """Takes the edges of the first rows of each file; validation rejects a graph with files of more rows."""
+
+    pairs: Pairs
+    rows: int
+
+    def add(self, type_id: int, places: Ids, src: Ids, dst: Ids) -> None:
+        if len(places) and int(places[-1]) & LAST_ROW >= self.rows:
+            first = int(places[0]) & ~LAST_ROW  # of the file
+            keep = slice(int(np.searchsorted(places, first + self.rows)))
+            places, src, dst = places[keep], src[keep], dst[keep]
+        self.pairs.add(type_id, places, src, dst)
+
+
+def _write_degrees(stream: BinaryIO, *found: tuple[npt.NDArray[np.uint8], Ids]) -> None:
+    """Write what `CompactDegrees.of` returns: the number of carries, the lower bits, and the carries."""
+    for low, carries in found:
+        for array in (np.array([len(carries)]), low, carries):
+            stream.write(np.ascontiguousarray(array).data)
+
+
+def _read_degrees(stream: BinaryIO, nodes: int) -> Ids:
+    """Return (nodes,) int64, degrees as `_write_degrees` has written them."""
+    (count,) = np.fromfile(stream, np.int64, 1)
+    return full_degrees(np.fromfile(stream, np.uint8, nodes), np.fromfile(stream, np.int64, count))
+
+
+def existing_objects(source: Store, metadata: GraphMetadata) -> list[StoredObject]:
+    """Return the identity of the metadata and of every file of a graph that exists."""
+    return [entry for entry in source.stat_all([METADATA, *metadata.files()]) if entry is not None]
+
+
+def scatter_alone(
+    config: ValidateConfig,
+    source: Store,
+    destination: Store,
+    *,
+    groups: Sequence[int],
+    progress: Progress | None = None,
+) -> list[StageResult]:
+    """Do `Spread.scatter` for some groups, in a process of its own."""
+    spread = _checked(Spread(config, source, destination, progress), groups)
+    return [spread.scatter(group) for group in groups]
+
+
+def gather_alone(
+    config: ValidateConfig,
+    source: Store,
+    destination: Store,
+    *,
+    ranges: Sequence[int],
+    progress: Progress | None = None,
+) -> list[StageResult]:
+    """Do `Spread.gather` for some ranges, in a process of its own."""
+    spread = _checked(Spread(config, source, destination, progress), ranges)
+    return [spread.gather(number) for number in ranges]
+
+
+def _checked(spread: Spread, numbers: Sequence[int]) -> Spread:
+    """Check the place of the run, and that there are tasks with these numbers."""
+    check_apart(spread.source, spread.destination, spread.metadata)
+    wrong = [number for number in numbers if number not in spread.numbers]
+    if wrong:
+        raise UsageError(
+            f"There is no task {wrong[0]} of validate", expected=f"0 to {spread.tasks - 1}, the tasks"
+        )
+    return spread

@@ -1,0 +1,144 @@
+"""The user's own keys and rows in findings about edges, because IDs of ingested graphs are not the user's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from partition_ops.chunked.metadata import METADATA, GraphMetadata
+from partition_ops.chunked.table_files import parquet_file
+from partition_ops.errors import InvalidInputError
+from partition_ops.stages.validate.check import Defect
+from partition_ops.storage import Store
+
+NODE_IDS = "node_ids"  # in metadata.json, as `ingest` writes it: files with the keys of nodes, in order
+ROWS = 1 << 16
+ENDS = ("src", "dst")
+SRC_KEY, DST_KEY = "src_key", "dst_key"
+Keys = dict[int, Any]
+"""The keys of some nodes of a type, by type-wise ID."""
+Pair = tuple[Any, Any]
+Rows = Mapping[Pair, Sequence[tuple[str, int]]]
+FindRows = Callable[[Store, Mapping[str, Collection[Pair]]], Mapping[str, Rows]]
+"""Returns the rows of the user's tables that edges come from, as file and row.
+
+It takes the root of the graph and, by edge type, pairs of keys. Edge types are missing if
+their rows are not known.
+"""
+
+
+def with_keys(
+    defects: Sequence[Defect], metadata: GraphMetadata, source: Store, find_rows: FindRows | None = None
+) -> list[Defect]:
+    """Return findings whose examples of edges have the keys of their ends, if ``metadata.json`` names keys.
+
+    Those of findings that reject the graph also have the rows of the table, if these are known.
+
+    Args:
+        defects: The findings.
+        metadata: Metadata of the graph.
+        source: Root of the graph.
+        find_rows: Finds the rows.
+
+    Peak memory: 65,536 keys, and the keys of the examples; that of ``find_rows``.
+    """
+    spec: Mapping[str, Any] = source.read_json(METADATA).get(NODE_IDS, {})
+    ends = {str(one): (one.src, one.dst) for one in metadata.edge_types}
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for defect in defects:
+        for example in defect.examples if defect.name in ends else ():
+            for node_type, end in zip(ends[defect.name], ENDS, strict=True):
+                if isinstance(example.get(end), int):
+                    wanted[node_type].add(example[end])
+    keys = {name: _keys(source, spec.get(name), ids) for name, ids in wanted.items()}
+    named = [
+        replace(
+            one,
+            examples=[
+                _named(example, [keys.get(name, {}) for name in ends[one.name]]) for example in one.examples
+            ],
+        )
+        if one.name in ends
+        else one
+        for one in defects
+    ]
+    return named if find_rows is None else _with_rows(named, source, find_rows)
+
+
+def _with_rows(defects: Sequence[Defect], source: Store, find_rows: FindRows) -> list[Defect]:
+    """Return findings whose examples have the rows of tables, if they reject the graph and have keys."""
+    wanted: dict[str, set[Pair]] = defaultdict(set)
+    for defect in defects:
+        if defect.action == "fail":
+            wanted[defect.name] |= {_pair(one) for one in defect.examples if SRC_KEY in one}
+    found = find_rows(source, {name: pairs for name, pairs in wanted.items() if pairs})
+    return [
+        replace(one, examples=[_located(example, found[one.name]) for example in one.examples])
+        if one.name in found and one.action == "fail"
+        else one
+        for one in defects
+    ]
+
+
+def _pair(example: Mapping[str, Any]) -> Pair:
+    return example.get(SRC_KEY), example.get(DST_KEY)
+
+
+def _located(example: Mapping[str, Any], found: Rows) -> dict[str, Any]:
+    """Return an example with the rows of its table, such as ``in ratings.csv, rows 3 and 7``."""
+    rows = found.get(_pair(example), ())
+    if not rows:
+        return {**example}
+    by_file: dict[str, list[str]] = defaultdict(list)
+    for file, row in rows:
+        by_file[file].append(str(row))
+    places = [f"{file}, {_numbers(some)}" for file, some in by_file.items()]
+    return {
+        **example,
+        "table_rows": [{"file": file, "row": row} for file, row in rows],
+        "sentence": f"{example['sentence']}, from {'; '.join(places)}",
+    }
+
+
+def _numbers(rows: Sequence[str]) -> str:
+    """Return ``row 3``, or ``rows 3, 4 and 7``."""
+    return f"row {rows[0]}" if len(rows) == 1 else f"rows {', '.join(rows[:-1])} and {rows[-1]}"
+
+
+def _named(example: Mapping[str, Any], keys: Iterable[Keys]) -> dict[str, Any]:
+    """Return an example with the keys of both ends, if these are known."""
+    found = [
+        of_type.get(example[end]) if example.get(end) is not None else None
+        for of_type, end in zip(keys, ENDS, strict=True)
+    ]
+    if None in found:
+        return {**example}
+    src, dst = found
+    return {
+        **example,
+        SRC_KEY: src,
+        DST_KEY: dst,
+        "sentence": f"{src!r} -> {dst!r}, {example['sentence']}",
+    }
+
+
+def _keys(source: Store, spec: Mapping[str, Any] | None, wanted: set[int]) -> Keys:
+    """Return the keys of some nodes; none if their files are not Parquet with the column, as of `ingest`."""
+    found: Keys = {}
+    row, column = 0, spec and spec.get("column")
+    try:
+        for key in spec["data"] if spec and column else ():
+            with parquet_file(source.local_copy(key), key) as file:
+                if column not in file.schema_arrow.names:
+                    return {}
+                for batch in file.iter_batches(batch_size=ROWS, columns=[column]):
+                    here = [one for one in wanted if row <= one < row + batch.num_rows]
+                    found |= {one: batch.column(0)[one - row].as_py() for one in here}
+                    row += batch.num_rows
+                    if len(found) == len(wanted):
+                        return found
+    except InvalidInputError:  # the finding is told without keys
+        return {}
+    return found
