@@ -127,6 +127,7 @@ def _rank(comm: Any, partition: Callable[[Work], Parts]) -> None:
     settings = StorageSettings(**job["settings"]) if job["settings"] else None
     with open_store(job["uri"], settings) as store:
         parts = partition(Work(comm, _config(job["config"]), store, job))
+        mpirun.meet(comm)
         memory = comm.gather(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
         if comm.rank == 0:
             print(f"{MEMORY_MARK}largest memory of the MPI ranks in MiB: {', '.join(map(str, memory))}")

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ ERROR_MARK = "@partition-ops-error "
 COMMANDS = ("mpirun.openmpi", "mpirun")
 GRACE_SECONDS = 10
 SHOWN_LINES = 15
+SHORTEST_PAUSE, LONGEST_PAUSE = 1e-5, 1e-3  # seconds
 REMEDY = (
     "Install Debian's package openmpi-bin, and mpi4py ('pip install partition-ops[mpi]'), on every host;"
     " without --mpi-ranks, the other engines do not need them."
@@ -84,6 +86,14 @@ def run_rank(work: Callable[[Any], None]) -> None:
     except BaseException as error:
         report_error(error, comm.rank)
         comm.Abort(getattr(error, "exit_code", 1))
+
+
+def meet(comm: Any) -> None:
+    """Wait until all ranks are here, asleep: MPI's own waiting takes a whole core from the ranks that work."""
+    barrier, pause = comm.Ibarrier(), SHORTEST_PAUSE
+    while not barrier.Test():
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def report_error(error: BaseException, rank: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.stages.partition.mpi.mpirun import meet
 from partition_ops.stages.partition.multilevel.cluster import merge
 from partition_ops.stages.partition.multilevel.graph import (
     NOTHING,
@@ -72,6 +73,7 @@ class SpreadOverRanks(Whole):
         from mpi4py import MPI
 
         change = proposed - before  # 0 but in the rank that has the neighbours; wraps around
+        meet(self._comm)
         self._comm.Allreduce(MPI.IN_PLACE, change, MPI.SUM)
         np.add(before, change, out=proposed)
 
@@ -88,6 +90,7 @@ class SpreadOverRanks(Whole):
         places = np.searchsorted(nodes, self.bounds)
         found = np.empty(len(nodes))
         mine = work(nodes[places[self._comm.rank] : places[self._comm.rank + 1]])
+        meet(self._comm)
         self._comm.Allgatherv(mine, [found, np.diff(places)])
         return found
 
@@ -106,27 +109,25 @@ class SpreadOverRanks(Whole):
         own = np.repeat(begins, degrees[first:last]) + np.arange(ends[last] - ends[first])
         mine = self.graph.neighbours[own]
         found = np.empty(ends[-1], np.int32)
+        meet(self._comm)
         self._comm.Allgatherv(mine, [found, np.diff(ends[places])])
         self._gathered[nodes], self._gathered[nodes + 1] = ends[:-1], ends[1:]
         return self.graph._replace(offsets=self._gathered, neighbours=found)
 
     def together(self, graph: Graph) -> Graph:
         """Return the graph with the edges of all ranks, in their order, in rank 0."""
+        for rank in range(1, self._comm.size):
+            meet(self._comm)
+            if self._comm.rank == rank:
+                for array in graph[:3]:
+                    self._send(array)
+            if self._comm.rank == 0:
+                names = ("offsets", "neighbours", "edge_weights")
+                found = {name: self._receive(rank, getattr(graph, name).dtype) for name in names}
+                graph = merge(graph, graph._replace(**found))
         if self._comm.rank > 0:
-            for array in graph[:3]:
-                self._send(array)
             return graph._replace(
                 offsets=np.zeros_like(graph.offsets), neighbours=graph.neighbours[:0], edge_weights=NOTHING
-            )
-        for rank in range(1, self._comm.size):
-            graph = merge(
-                graph,
-                graph._replace(
-                    **{
-                        name: self._receive(rank, getattr(graph, name).dtype)
-                        for name in ("offsets", "neighbours", "edge_weights")
-                    }
-                ),
             )
         return graph
 
@@ -134,6 +135,7 @@ class SpreadOverRanks(Whole):
         found = np.empty(count, np.int32)
         if self._comm.rank == 0:
             found[:] = work(self._read_all() if graph is self.graph else graph)
+        meet(self._comm)
         for begin in range(0, count, MOST_OF_A_MESSAGE):
             self._comm.Bcast(found[begin : begin + MOST_OF_A_MESSAGE])
         return found
