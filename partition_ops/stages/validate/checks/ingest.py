@@ -1,10 +1,11 @@
 """What ``ingest`` found in the tables that the graph was made from, and did not reject."""
 
-from partition_ops.artifacts.documents import read_document
 from partition_ops.stages.validate.check import Check, Finding, Findings, GraphFacts, example
 
 
 def find(facts: GraphFacts) -> Findings:
+    from partition_ops.artifacts.documents import read_document  # DAG files import this module
+
     made = facts.document.get("ingest")
     for found in read_document(facts.source, made["data"], "ingest")["findings"] if made else ():
         sentence = f"{found['check']} ({found['action']}): {found['sentence']}"
