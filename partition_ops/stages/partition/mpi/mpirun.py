@@ -89,7 +89,7 @@ def run_rank(work: Callable[[Any], None]) -> None:
 
 
 def meet(comm: Any) -> None:
-    """Wait until all ranks are here, asleep: MPI's own waiting takes a whole core from the ranks that work."""
+    """Wait until all ranks are here, asleep: MPI's own waiting takes a core from the ranks that work."""
     barrier, pause = comm.Ibarrier(), SHORTEST_PAUSE
     while not barrier.Test():
         time.sleep(pause)
