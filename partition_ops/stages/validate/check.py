@@ -58,7 +58,8 @@ def example(sentence: str, **place: Any) -> dict[str, Any]:
 
     Args:
         sentence: What was found, and where.
-        place: The same for machines: ``file``, ``chunk``, ``row``, ``line``, ``edge_id``, ``src``, ``dst``.
+        place: The same for machines: ``file``, ``chunk``, ``row``, ``line``, ``node_id``, ``edge_id``,
+            ``src``, ``dst``.
     """
     return {**place, "sentence": sentence}
 
@@ -195,6 +196,19 @@ class Defects:
                 if "src" in example and "edge_id" not in example:
                     example["edge_id"] = edge_id(defect.name, example["chunk"], example["row"])
                     example["sentence"] = f"edge {example['edge_id']} {example['sentence']}"
+
+    def number_rows(self, feature: str, field: str, starts: Sequence[int]) -> None:
+        """Add the IDs of nodes or edges to the examples that are values of a feature.
+
+        Args:
+            feature: As ``type/name``.
+            field: ``node_id`` or ``edge_id``.
+            starts: By chunk, the type-wise ID of its first row.
+        """
+        for (_, name), defect in self._found.items():
+            for example in defect.examples if name == feature else ():
+                if "row" in example:
+                    example[field] = starts[example["chunk"]] + example["row"]
 
     def count(self, check: str, name: str) -> int:
         defect = self._found.get((check, name))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,11 @@ def conclude(
     found.defects.number_edges(
         lambda edge_type, chunk, row: positions.edge_id(metadata.edge_type_id(edge_type), chunk, row)
     )
+    for feature in facts.features.values():
+        if all(file.layout for file in feature.files):  # otherwise, some rows have no known IDs
+            rows = [file.layout.rows for file in feature.files if file.layout]
+            field = "node_id" if feature.feature in metadata.node_features else "edge_id"
+            found.defects.number_rows(feature.feature.key, field, list(accumulate([0, *rows])))
     for type_id, repeated in whole.overlaps.duplicates.items():
         first = _first(type_id, repeated, positions, pairs)
         facts.duplicates[type_id] = DuplicateEdges(positions.edge_ids(type_id, repeated.places), first)

@@ -1,15 +1,19 @@
-"""The user's own keys and rows in findings about edges, because IDs of ingested graphs are not the user's."""
+"""The user's own keys and rows in findings, because IDs of ingested graphs are not the user's."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.chunked.table_files import parquet_file
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, PartitionOpsError
 from partition_ops.stages.validate.check import Defect
 from partition_ops.storage import Store
 
@@ -17,6 +21,8 @@ NODE_IDS = "node_ids"  # in metadata.json, as `ingest` writes it: files with the
 ROWS = 1 << 16
 ENDS = ("src", "dst")
 SRC_KEY, DST_KEY = "src_key", "dst_key"
+ID_FIELDS = {0: (), 1: ("node_id",), 2: ENDS}  # of an example, by the number of its nodes
+KEY_FIELDS = {1: ("key",), 2: (SRC_KEY, DST_KEY)}
 Keys = dict[int, Any]
 """The keys of some nodes of a type, by type-wise ID."""
 Pair = tuple[Any, Any]
@@ -32,9 +38,10 @@ their rows are not known.
 def with_keys(
     defects: Sequence[Defect], metadata: GraphMetadata, source: Store, find_rows: FindRows | None = None
 ) -> list[Defect]:
-    """Return findings whose examples of edges have the keys of their ends, if ``metadata.json`` names keys.
+    """Return findings whose examples have the keys of their nodes, if ``metadata.json`` names keys.
 
-    Those of findings that reject the graph also have the rows of the table, if these are known.
+    Those are the ends of an edge, or the node or edge that has a value of a feature. Edges of findings that
+    reject the graph also have the rows of the table, if these are known.
 
     Args:
         defects: The findings.
@@ -42,41 +49,62 @@ def with_keys(
         source: Root of the graph.
         find_rows: Finds the rows.
 
-    Peak memory: 65,536 keys, and the keys of the examples; that of ``find_rows``.
+    Peak memory: 65,536 keys, the keys of the examples and a block of edges; that of ``find_rows``.
     """
     spec: Mapping[str, Any] = source.read_json(METADATA).get(NODE_IDS, {})
+    if not spec:
+        return list(defects)
+    nodes = {one.key: one.type_name for one in metadata.node_features}
+    edges = {str(one): str(one) for one in metadata.edge_types}
+    edges |= {one.key: one.type_name for one in metadata.edge_features}
     ends = {str(one): (one.src, one.dst) for one in metadata.edge_types}
+    types = {name: (of,) for name, of in nodes.items()} | {name: ends[of] for name, of in edges.items()}
+    told = [
+        _with_ends(one, edges[one.name], metadata, source) if one.name in edges else one for one in defects
+    ]
     wanted: dict[str, set[int]] = defaultdict(set)
-    for defect in defects:
-        for example in defect.examples if defect.name in ends else ():
-            for node_type, end in zip(ends[defect.name], ENDS, strict=True):
+    for defect in told:
+        for example in defect.examples if defect.name in types else ():
+            for node_type, end in zip(types[defect.name], ID_FIELDS[len(types[defect.name])], strict=True):
                 if isinstance(example.get(end), int):
                     wanted[node_type].add(example[end])
     keys = {name: _keys(source, spec.get(name), ids) for name, ids in wanted.items()}
-    named = [
-        replace(
-            one,
-            examples=[
-                _named(example, [keys.get(name, {}) for name in ends[one.name]]) for example in one.examples
-            ],
-        )
-        if one.name in ends
-        else one
-        for one in defects
-    ]
-    return named if find_rows is None else _with_rows(named, source, find_rows)
+    named = []
+    for one in told:
+        of_types = [keys.get(name, {}) for name in types.get(one.name, ())]
+        named.append(replace(one, examples=[_named(example, of_types) for example in one.examples]))
+    return named if find_rows is None else _with_rows(named, edges, source, find_rows)
 
 
-def _with_rows(defects: Sequence[Defect], source: Store, find_rows: FindRows) -> list[Defect]:
+def _with_ends(defect: Defect, edge_type: str, metadata: GraphMetadata, source: Store) -> Defect:
+    """Return a finding that rejects the graph and is about values of edges with the ends of these edges."""
+    wanted = sorted({one["edge_id"] for one in defect.examples if "edge_id" in one and "src" not in one})
+    if defect.action != "fail" or not wanted:
+        return defect
+    reader, found = EdgeReader(source, metadata), {}
+    with suppress(PartitionOpsError):  # the edges are damaged, too: the finding is told without ends
+        for chunk in reader.chunks():
+            if str(metadata.edge_types[chunk.edge_type_id]) != edge_type:
+                continue
+            for block in reader.blocks(chunk):
+                for place in np.flatnonzero(np.isin(block.edge_ids, wanted)).tolist():
+                    ends = int(block.src[place]), int(block.dst[place])
+                    found[int(block.edge_ids[place])] = dict(zip(ENDS, ends, strict=True))
+    return replace(defect, examples=[{**one, **found.get(one.get("edge_id", -1), {})} for one in defect.examples])
+
+
+def _with_rows(
+    defects: Sequence[Defect], edges: Mapping[str, str], source: Store, find_rows: FindRows
+) -> list[Defect]:
     """Return findings whose examples have the rows of tables, if they reject the graph and have keys."""
     wanted: dict[str, set[Pair]] = defaultdict(set)
     for defect in defects:
-        if defect.action == "fail":
-            wanted[defect.name] |= {_pair(one) for one in defect.examples if SRC_KEY in one}
+        if defect.action == "fail" and defect.name in edges:
+            wanted[edges[defect.name]] |= {_pair(one) for one in defect.examples if SRC_KEY in one}
     found = find_rows(source, {name: pairs for name, pairs in wanted.items() if pairs})
     return [
-        replace(one, examples=[_located(example, found[one.name]) for example in one.examples])
-        if one.name in found and one.action == "fail"
+        replace(one, examples=[_located(example, found[edges[one.name]]) for example in one.examples])
+        if one.action == "fail" and edges.get(one.name) in found
         else one
         for one in defects
     ]
@@ -107,21 +135,17 @@ def _numbers(rows: Sequence[str]) -> str:
     return f"row {rows[0]}" if len(rows) == 1 else f"rows {', '.join(rows[:-1])} and {rows[-1]}"
 
 
-def _named(example: Mapping[str, Any], keys: Iterable[Keys]) -> dict[str, Any]:
-    """Return an example with the keys of both ends, if these are known."""
+def _named(example: Mapping[str, Any], keys: Sequence[Keys]) -> dict[str, Any]:
+    """Return an example with the keys of its nodes, if it has some and these are known."""
     found = [
-        of_type.get(example[end]) if example.get(end) is not None else None
-        for of_type, end in zip(keys, ENDS, strict=True)
+        of_type.get(example[field]) if example.get(field) is not None else None
+        for of_type, field in zip(keys, ID_FIELDS[len(keys)], strict=True)
     ]
-    if None in found:
+    if not found or None in found:
         return {**example}
-    src, dst = found
-    return {
-        **example,
-        SRC_KEY: src,
-        DST_KEY: dst,
-        "sentence": f"{src!r} -> {dst!r}, {example['sentence']}",
-    }
+    names = KEY_FIELDS[len(found)]
+    sentence = f"{' -> '.join(map(repr, found))}, {example['sentence']}"
+    return {**example, **dict(zip(names, found, strict=True)), "sentence": sentence}
 
 
 def _keys(source: Store, spec: Mapping[str, Any] | None, wanted: set[int]) -> Keys:

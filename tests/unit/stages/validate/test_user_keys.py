@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from partition_ops.artifacts import layout
@@ -122,3 +125,68 @@ def test_rows_are_those_of_the_relation_and_of_reverse_edges(tmp_path: Path) -> 
 
 def test_rows_of_a_query_have_no_fixed_number(tmp_path: Path) -> None:
     assert {*duplicates(tmp_path, QUERY).values()} == {None}
+
+
+def put_nan(shop: Store, key: str, row: int) -> None:
+    """Write NaN into a row of a file of a feature."""
+    values = np.load(shop.local_copy(key)).astype(np.float32)
+    values[row] = np.nan
+    shop.write_array(key, values)
+
+
+def nonfinite(shop: Store, tmp_path: Path, **actions: str) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Return the error about values that are NaN, and the first example of each feature."""
+    out = open_store(str(tmp_path / "out"))
+    config = ValidateConfig(on_defect={"nonfinite_values": "fail", **actions})
+    with pytest.raises(InvalidInputError) as error:
+        validate_graph(config, shop, out, find_rows=rows_finder(open_store))
+    report = out.read_json(layout.VALIDATION_REPORT)
+    check_document(report, "validation_report", where="report")
+    defects = [one for one in report["defects"] if one["check"] == "nonfinite_values"]
+    return str(error.value), {one["name"]: one["examples"][0] for one in defects}
+
+
+def test_a_value_of_a_node_has_its_key(shop: Store, tmp_path: Path) -> None:
+    put_nan(shop, "node_data/user/age-0.npy", 2)
+    text, examples = nonfinite(shop, tmp_path, duplicate_edges="warn")
+    key = pq.read_table(shop.local_copy("node_ids/user-0.parquet"))["key"][2].as_py()
+    assert examples["user/age"].items() >= {"node_id": 2, "key": key}.items()
+    assert f"nonfinite_values of 'user/age': {key!r}, nan at [2" in text
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_value_of_an_edge_has_the_keys_of_its_ends_and_the_rows(
+    damaged: bool, shop: Store, tmp_path: Path
+) -> None:
+    key, edges = "edge_data/user:rated:item/weight-0.npy", "edges/user:rated:item-0.parquet"
+    stars = np.load(shop.local_copy(key)).ravel().tolist()
+    put_nan(shop, key, stars.index(3.0))  # the rating of u2, in row 2
+    if damaged:  # an ID out of range, in the same file
+        table = pq.read_table(shop.local_copy(edges))
+        wrong = table.set_column(0, table.column_names[0], [pa.array([99] * len(table))])
+        pq.write_table(wrong, tmp_path / "graph" / edges)
+    text, examples = nonfinite(shop, tmp_path, duplicate_edges="warn")
+    example = examples["user:rated:item/weight"]
+    assert example["edge_id"] == stars.index(3.0)
+    assert ("src_key" in example) is not damaged
+    if not damaged:
+        assert (example["src_key"], example["dst_key"]) == ("u2", "007")
+        assert example["table_rows"] == [{"file": "ratings.jsonl", "row": row_of("u2", "007", tmp_path)}]
+        assert "'u2' -> '007', nan at" in text
+
+
+def row_of(user: str, item: str, tmp_path: Path) -> int:
+    rows = [json.loads(line) for line in (tmp_path / "tables/ratings.jsonl").read_text().splitlines()]
+    return [(one["user_id"], one["sku"]) for one in rows].index((user, item))
+
+
+def test_rows_of_several_files_have_the_ids_of_their_nodes(shop: Store, tmp_path: Path) -> None:
+    metadata = shop.read_json(METADATA)
+    ages = np.load(shop.local_copy("node_data/user/age-0.npy"))
+    metadata["node_data"]["user"]["age"]["data"] = ["a.npy", "b.npy"]
+    shop.write_json(METADATA, metadata)
+    shop.write_array("a.npy", ages[:3])
+    shop.write_array("b.npy", ages[3:])
+    put_nan(shop, "b.npy", 0)
+    _, examples = nonfinite(shop, tmp_path, duplicate_edges="warn")
+    assert examples["user/age"]["node_id"] == 3
