@@ -90,7 +90,8 @@ def _with_ends(defect: Defect, edge_type: str, metadata: GraphMetadata, source: 
                 for place in np.flatnonzero(np.isin(block.edge_ids, wanted)).tolist():
                     ends = int(block.src[place]), int(block.dst[place])
                     found[int(block.edge_ids[place])] = dict(zip(ENDS, ends, strict=True))
-    return replace(defect, examples=[{**one, **found.get(one.get("edge_id", -1), {})} for one in defect.examples])
+    examples = [{**one, **found.get(one.get("edge_id", -1), {})} for one in defect.examples]
+    return replace(defect, examples=examples)
 
 
 def _with_rows(
