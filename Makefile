@@ -1,6 +1,6 @@
 # 'make demo' runs the whole job, 'make test' runs the tests, 'make help' lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help install demo up upload down status test test-long release release-check test-compose test-outages campaign env bench bench-billion lint reference docs lock clean
+.PHONY: help install demo up upload down status test test-long release release-check test-compose test-outages campaign env bench bench-billion bench-spread lint reference docs lock clean
 
 PYTHON := .venv/bin/python
 READY := .venv/installed
@@ -60,6 +60,9 @@ bench: $(READY) ## Compare the whole job with DGL's over sizes (about 25 minutes
 
 bench-billion: $(READY) ## Prepare and partition graphs of up to 1.1 billion edges (20 GB of memory, 36 GB of disk)
 	@$(PYTHON) -m benchmarks.billion
+
+bench-spread: $(READY) ## Partition the graph of scale 10 on four machines of 1.3 GiB (root; 15 GB of disk)
+	@$(PYTHON) -m benchmarks.spread_job
 
 lint: $(READY) ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff check .

@@ -44,6 +44,11 @@ class Network:
         """The namespace of the bridge."""
         return f"{self.name}-switch"
 
+    @property
+    def outside(self) -> str:
+        """Address of the switch, where a server may be that all machines reach."""
+        return "10.77.0.254"
+
     def limit(self, machine: int, rate: str) -> None:
         """Limit what a machine sends, and what it receives, to a rate such as ``200mbit``."""
         bucket = ["root", "tbf", "rate", rate, "burst", BURST, "latency", QUEUE]
@@ -71,6 +76,8 @@ def network(machines: int) -> Iterator[Network]:
         _run("ip", "netns", "add", made.switch)
         _run("ip", "-n", made.switch, "link", "add", "bridge", "type", "bridge")
         _run("ip", "-n", made.switch, "link", "set", "bridge", "up")
+        _run("ip", "-n", made.switch, "link", "set", "lo", "up")
+        _run("ip", "-n", made.switch, "address", "add", f"{made.outside}/24", "dev", "bridge")
         for machine in range(machines):
             _add(made, machine)
         yield made

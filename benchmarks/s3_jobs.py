@@ -37,19 +37,22 @@ DELAY, COUNTS = "BENCHMARK_DELAY", "BENCHMARK_COUNTS"  # environment variables o
 
 
 @contextmanager
-def s3_copy(graph: Path, folder: Path) -> Iterator[dict[str, str]]:
+def s3_copy(graph: Path, folder: Path, *, address: str = "127.0.0.1") -> Iterator[dict[str, str]]:
     """Serve a copy of a graph as `SOURCE`, and yield the environment variables to reach it.
 
-    The objects are files of ``folder/data/bench``.
+    The objects are files of ``folder/data/bench``. Other machines reach it at an address of this one.
     """
     from local_stack.s3_server import REGION, start_s3_server
 
     key, secret = secrets.token_hex(8), secrets.token_hex(16)
     shutil.copytree(graph, folder / "data" / BUCKET / "in")
-    server, access = start_s3_server(folder / "data", folder / "log", access_key=key, secret_key=secret)
+    listening = address if address == "127.0.0.1" else "0.0.0.0"
+    server, access = start_s3_server(
+        folder / "data", folder / "log", access_key=key, secret_key=secret, address=listening
+    )
     variables = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_REGION": REGION}
     try:
-        yield {**variables, "AWS_ENDPOINT_URL": access.endpoint_url}
+        yield {**variables, "AWS_ENDPOINT_URL": f"http://{address}:{access.port}"}
     finally:
         server.stop()
 

@@ -46,6 +46,7 @@ def start_s3_server(
     preferred_port: int = 0,
     certificate: tuple[Path, Path] | None = None,
     path_style: bool = True,
+    address: str = "127.0.0.1",
 ) -> tuple[Service, S3Access]:
     """Serve a local folder; its folders are the buckets.
 
@@ -58,6 +59,7 @@ def start_s3_server(
         preferred_port: Port to use if it is free.
         certificate: Files of a certificate and its key, for HTTPS.
         path_style: Whether buckets are in the path of URLs, and not in the host name.
+        address: Address to listen at; with ``0.0.0.0``, other machines reach the server, too.
 
     Raises:
         StackError: The server did not start; the message has the end of its log.
@@ -76,7 +78,7 @@ def start_s3_server(
         "RCLONE_IGNORE_CHECKSUM": "true",
         "RCLONE_ETAG_HASH": "md5",  # clients compare what they read with it
     }
-    command = [str(rclone()), "serve", "s3", str(folder), "--addr", f"127.0.0.1:{access.port}"]
+    command = [str(rclone()), "serve", "s3", str(folder), "--addr", f"{address}:{access.port}"]
     command.append(f"--force-path-style={str(path_style).lower()}")
     if certificate:
         command += ["--cert", str(certificate[0]), "--key", str(certificate[1])]
