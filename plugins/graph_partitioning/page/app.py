@@ -183,13 +183,13 @@ def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, patienc
     add_tasks(session, [row.run] if row.run else [])
     add_expected(session, [graph])
     changes, review, problem = None, None, ""
+    conf = run_params(session, row.run.key) if row.run else {}
     unread = ["the figures of this run"] if graph.pending else []
     try:
         changes = _changes_since_before(graph, entry, patience) if entry and good else None
     except NotYet:
         unread.append("the input files that changed")
     if row.run and row.run.waiting:
-        conf = run_params(session, row.run.key)
         try:
             review = within(patience.until, lambda: read_review(graph, name, conf))
         except NotYet:
@@ -203,6 +203,7 @@ def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, patienc
         when=row.when,
         entry=entry,
         good=good,
+        input=conf.get("input_uri") or (entry or {}).get("input"),  # as the user has named it
         state=row.run,
         options=titled(entry["options"]) if entry and good else {},
         params=run_options(session, row.run.key) if row.run else ([], []),

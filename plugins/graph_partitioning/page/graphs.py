@@ -24,6 +24,7 @@ from partition_ops.options.declare import options_of
 from partition_ops.storage import Store
 
 Result = TypeVar("Result")
+INPUT_FILES = (".yaml", ".yml", ".bin", ".json")  # what an input may be instead of a folder
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,9 @@ class Graph:
 
     @property
     def name(self) -> str:
-        return (self.unnamed or self.root).rpartition("/")[2]
+        """Name of the graph; before a run has read it, that of the folder of its input."""
+        *above, last = (self.unnamed or self.root).rstrip("/").split("/")
+        return (above[-1] or last) if self.unnamed and last.endswith(INPUT_FILES) else last
 
     @property
     def active(self) -> list[RunState]:

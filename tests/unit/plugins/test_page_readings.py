@@ -14,6 +14,7 @@ from graph_partitioning.operators.params import check_params
 from graph_partitioning.options import form, unknown_params
 from graph_partitioning.page import readings
 from graph_partitioning.page.checks import check_options, in_words
+from graph_partitioning.page.graphs import Graph
 from graph_partitioning.page.readings import NotYet, read_figures, within
 from jsonschema import Draft202012Validator
 
@@ -146,3 +147,16 @@ def test_an_error_of_an_option_is_that_of_its_field() -> None:
     assert check_options(defaults) == {}
     wrong = check_options({**defaults, "num_parts": 4, "target_shares": "0.5,0.6"})
     assert wrong["target_shares"].startswith("'Shares of the partitions' (target_shares) does not fit")
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("s3://graphs/input/shop/graph.yaml", "shop"),
+        ("s3://graphs/input/shop/graph.bin", "shop"),
+        ("s3://graphs/input/shop", "shop"),
+        ("/graph.yaml", "graph.yaml"),  # there is no folder that could name it
+    ],
+)
+def test_a_graph_that_no_run_has_read_has_the_name_of_its_folder(uri: str, name: str) -> None:
+    assert Graph("s3://graphs/output", None, unnamed=uri).name == name
