@@ -39,6 +39,14 @@ NOT_RUN = {
     ".ci/install_dgl2 && .venv/bin/python -m pytest tests/compat": ".ci/run runs the two one after the other",
     "make campaign": "it takes an hour; test_documentation.py runs attempts of it",
     "make reference": "it writes into docs/; tests compare what it writes with the docs",
+    "docker build --build-arg MPI=1 --build-arg PIP_EXTRA_INDEX_URL=… -t …/partition-ops:0.2.0 .": (
+        "a registry and an index of packages have to be filled in; .ci/test_compose builds the image"
+    ),
+    (
+        "docker run --detach --network host --cap-drop ALL --volume ./mpi:/tmp/.ssh:ro "
+        "--volume /var/tmp/ranks:/scratch --entrypoint /usr/sbin/sshd …/partition-ops:0.2.0 "
+        "-De -f /opt/partition-ops/deploy/mpi/sshd_config"
+    ): "it needs the image; test_mpijob.py runs sshd with this file",
     "docker compose up -d --scale worker=2": IN_A_PROJECT,
     "docker compose --profile demo run --rm demo": IN_A_PROJECT,
     "docker compose stop worker scheduler": IN_A_PROJECT,

@@ -285,7 +285,7 @@ def _in_parts(place: Place, send: Callable[[int, str], str], count: int) -> str:
 
     try:
         parts = [*map_in_threads(sent, range(1, count + 1), workers=place.workers)]
-        done = client.complete_multipart_upload(
+        client.complete_multipart_upload(
             **target,  # type: ignore[arg-type]
             UploadId=upload_id,
             MultipartUpload={"Parts": parts},
@@ -294,7 +294,8 @@ def _in_parts(place: Place, send: Callable[[int, str], str], count: int) -> str:
         with suppress(Exception):  # the first error counts
             client.abort_multipart_upload(**target, UploadId=upload_id)  # type: ignore[arg-type]
         raise
-    return done["ETag"].strip('"')
+    # some servers, such as rclone's, answer the upload with another ETag than they give the object
+    return repeat(lambda: client.head_object(Bucket=place.bucket, Key=place.key))["ETag"].strip('"')
 
 
 def content_type(key: str) -> str:

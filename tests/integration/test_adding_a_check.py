@@ -65,7 +65,7 @@ def test_the_report_has_the_check_of_contributing(checkout: Checkout, graph: str
 def test_the_check_of_contributing_has_actions(checkout: Checkout, graph: str, tmp_path: Path) -> None:
     assert "zero_id_edges" in checkout.run("validate", "--help")
     said = checkout.run("validate", graph, "--on-defect", "zero_id_edges=fail", code=3)
-    assert "no zero_id_edges: an edge starts at the node with ID 0" in said
+    assert "no zero_id_edges (where an edge starts at the node with ID 0)" in said
     output = str(tmp_path / "out")
     checkout.run("run", graph, output, "--num-parts", "2", "--on-defect", "zero_id_edges=exclude")
     counters = json.loads((tmp_path / "out/records/validate.json").read_text())["counters"]

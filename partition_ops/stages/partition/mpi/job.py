@@ -58,8 +58,9 @@ def partition_over_ranks(
         finally:
             artifacts.changed_elsewhere([layout.RANKS_PARTS])
         for line in text.splitlines():
-            if line.startswith(MEMORY_MARK):
-                logger.info("%s", line.removeprefix(MEMORY_MARK))
+            _, mark, memory = line.partition(MEMORY_MARK)  # MPI may have written something before it
+            if mark:
+                logger.info("%s", memory)
         parts: Parts = np.load(artifacts.local_copy(layout.RANKS_PARTS), allow_pickle=False)
         return np.array(parts)
     finally:
