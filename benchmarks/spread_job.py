@@ -9,7 +9,8 @@ DAG, the tasks of ``validate``, ``prepare`` and ``convert`` are spread over the 
 its own one after another, and the machines meet on S3; ``partition`` runs the engine ``two-level`` over MPI
 with a rank on each; the other stages run on the first machine. Before, ``partition-ops run`` does the job
 on one machine without a limit. Peaks are those of the largest process, with the pages of files that it has
-mapped, and of the largest rank. The results go to ``benchmarks/results/spread_job.json`` and ``.md``.
+mapped, and of the largest rank. With ``--output PATH``, the results also go to
+``PATH.json`` and ``PATH.md``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ from partition_ops.artifacts.layout import MANIFEST
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.values import build, parse_size
 
-RESULTS = Path(__file__).resolve().parent / "results"
 CGROUPS = Path("/sys/fs/cgroup")
 SPREAD = ("validate", "prepare", "convert")
 ENTER = """\
@@ -327,7 +327,7 @@ def main() -> int:
     parser.add_argument("--memory", default="1.3G", help="of each machine")
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="folder of the graphs")
-    parser.add_argument("--output", type=Path, default=RESULTS / "spread_job")
+    parser.add_argument("--output", type=Path, help="path of the results, without .json and .md")
     parser.add_argument("--network", help=argparse.SUPPRESS)  # of the process on the switch
     args = parser.parse_args()
     if args.network is None:  # the S3 server, and what starts the tasks, are on the switch
@@ -338,8 +338,9 @@ def main() -> int:
             words = [*sys.argv[1:], "--network", made.name]
             return subprocess.run([*inside, sys.executable, "-m", "benchmarks.spread_job", *words]).returncode
     found = compare(Network(args.network, args.machines), args)
-    args.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-    args.output.with_suffix(".md").write_text(text_of(found))
+    if args.output is not None:
+        args.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+        args.output.with_suffix(".md").write_text(text_of(found))
     print(text_of(found))
     return 0
 
