@@ -445,8 +445,8 @@ def test_a_hundred_graphs_on_slow_storage(site: Site, admin: Browser) -> None:
                     text = read("?wait=1")
                 all_figures.append(time.monotonic() - begin)
                 assert text.count("%</td>") == 100
-            # benchmarks.graphs_page measures it; here, Airflow and the slow server take the processors, too
-            assert min(first) < 1.0 and min(all_figures) < 1.5, (first, all_figures)
+            # one graph after the other takes 40 s and more; benchmarks.graphs_page measures how fast it is
+            assert min(first) < 10 and min(all_figures) < 15, (first, all_figures)
             admin.open(site.url(HOME))
             rows = "[...document.querySelectorAll('#graphs tbody tr')]"
             wait_until(
