@@ -91,7 +91,11 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
             self._keep_answer(context, missed)
         try:
             answer = super().execute_complete(context, event)
-        except (HITLRejectException, HITLTimeoutError) as error:
+        except HITLRejectException:
+            given = _answer(event)
+            comment = f": {given['comment']}" if given["comment"] else ""
+            fail(f"The partitions were not approved: {given['by'] or 'somebody'} rejected them{comment}")
+        except HITLTimeoutError as error:
             fail(f"The partitions were not approved: {error}")
         return {"approved_by": answer["responded_by_user"]}
 
@@ -104,13 +108,7 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
         from partition_ops.errors import PartitionOpsError
         from partition_ops.stages.publish.gate import check_gate
 
-        who = event.get("responded_by_user") or {}
-        answer = {
-            "answer": ", ".join(event["chosen_options"]),
-            "by": str(who.get("name") or who.get("id") or ""),
-            "at": event["responded_at"].isoformat(timespec="seconds"),
-            "comment": str((event["params_input"] or {}).get(COMMENT) or ""),
-        }
+        answer = _answer(event)
         self.log.info("%(answer)s by %(by)s: %(comment)s", answer)
         try:
             with self.opened() as (_, run), self.fenced(context, run):
@@ -147,3 +145,14 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
             reason = (read_migration(destination) or {}).get("reason") or ""
             drifted = reason if reason.startswith(DRIFTED) else ""
             return check_gate(gate, destination), drifted, destination.uri
+
+
+def _answer(event: dict[str, Any]) -> dict[str, str]:
+    """Return the answer of a person, who gave it, when, and the comment."""
+    who = event.get("responded_by_user") or {}
+    return {
+        "answer": ", ".join(event["chosen_options"]),
+        "by": str(who.get("name") or who.get("id") or ""),
+        "at": event["responded_at"].isoformat(timespec="seconds"),
+        "comment": str((event["params_input"] or {}).get(COMMENT) or ""),
+    }

@@ -331,6 +331,7 @@ def _add_task(run: RunState, task: Any) -> None:
         who = (question.responded_by or {}).get("name", "")
         chosen = ", ".join(question.chosen_options or ())
         run.answer = answer_text(chosen, who, str((question.params_input or {}).get(COMMENT) or ""))
+        run.question = (question.subject, question.body or "")
     if task.operator == "ReportQualityOperator" and task.state == "success":
         run.quality = key
     if task.state == "failed":

@@ -276,7 +276,7 @@ def test_the_gate_asks_a_person_who_may_refuse(
         if choice == ApprovalOperator.APPROVE:
             assert operator.execute_complete({}, event) == {"approved_by": {"name": "ann"}}  # type: ignore[typeddict-item]
         else:
-            with pytest.raises(AirflowFailException, match="not approved"):
+            with pytest.raises(AirflowFailException, match="not approved: ann rejected them: once"):
                 operator.execute_complete({}, event)  # type: ignore[typeddict-item]
         kept = root(where).read_json(f"runs/{run_folder('one')}/{layout.APPROVAL}")
         assert (kept["answer"], kept["by"], kept["comment"]) == (choice, "ann", "once")
