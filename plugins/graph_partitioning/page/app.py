@@ -54,17 +54,22 @@ from graph_partitioning.page.pace import add_expected, wall_times
 from graph_partitioning.page.readings import FIRST_SECONDS, MOST_SECONDS, NotYet, Patience, within
 from graph_partitioning.page.review import limits_of, read_review
 from graph_partitioning.page.words import (
+    check_title,
     column,
     duration,
     durations,
     engine,
+    in_percent,
     kind_of,
+    limit_lines,
+    limited,
     next_step,
     paces,
     pairs,
     percent,
     readable_size,
     row_state,
+    run_step,
     when,
 )
 from graph_partitioning.runs import GraphRun, run_folder
@@ -205,6 +210,7 @@ def show_run(key: str, name: str, session: SessionDep, user: GetUserDep, patienc
         good=good,
         input=conf.get("input_uri") or (entry or {}).get("input"),  # as the user has named it
         state=row.run,
+        label=row_state(row, graph),
         options=titled(entry["options"]) if entry and good else {},
         params=run_options(session, row.run.key) if row.run else ([], []),
         times=wall_times(session, {row.run.key}).get(row.run.key, {}) if row.run else {},
@@ -261,7 +267,7 @@ def list_older(
         found = retain_runs(config, root)
     rows = {row.name: row for row in graph.rows}
     named = [(rows.get(name), name) for name in (uri.rpartition("/")[2] for uri in found.removed)]
-    runs = [f"{moment(row.when)}, {name}" if row else name for row, name in named]
+    runs = [f"{moment(row.when)}, {row_state(row, graph)}, {name}" if row else name for row, name in named]
     sizes = {"size": readable_size(found.bytes), "total": readable_size(found.total)}
     return {"runs": runs, "kept": len(found.kept), **sizes}
 
@@ -411,10 +417,12 @@ def _environment() -> Environment:
     environment.filters.update(next_step=next_step, folder=run_folder, answer=answer_text)
     environment.filters.update(graph_run_url=graph_run_url, answer_path=answer_path, pairs=pairs)
     environment.filters.update(when=when, duration=duration, kind=kind_of, row_state=row_state)
-    environment.filters.update(paces=paces, durations=durations)
+    environment.filters.update(paces=paces, durations=durations, run_step=run_step, check_title=check_title)
+    environment.filters.update(limit_lines=limit_lines, in_percent=in_percent, limited=limited)
     environment.tests.update(different=differs)
     environment.globals["api"] = f"{base_path()}/api/v2"
     environment.globals["managing"] = MANAGING
+    environment.globals["check_title"] = check_title
     environment.globals["most_seconds"] = MOST_SECONDS
     environment.globals["chart_style"] = Markup(charts.STYLE)
     environment.globals["home"] = f"{base_path()}{PREFIX}/"

@@ -65,7 +65,7 @@ def in_words(error: ValidationError) -> str:
     if kind == "enum":
         return f"This must be one of: {', '.join(json.dumps(one) for one in limit)}."
     if kind == "pattern":
-        return f"{error.instance!r} does not have the form that is described below."
+        return f"{error.instance!r} does not have the form that is described above."
     return f"{error.message[:1].upper()}{error.message[1:]}."
 
 

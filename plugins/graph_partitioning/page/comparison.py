@@ -7,21 +7,22 @@ from typing import Any
 
 from graph_partitioning.lineage import types_of
 from graph_partitioning.page.graphs import titled
+from graph_partitioning.page.words import readable_size
 from partition_ops.stages.publish.run_index import run_name
 
 Entry = Mapping[str, Any]
 Table = tuple[str, list[str], list[list[str]]]
 SHOWN = 50  # files in a table
 FIGURES = {
-    "partitions": ("num_parts", "{:,.0f}"),
-    "nodes": ("num_nodes", "{:,.0f}"),
-    "edges": ("num_edges", "{:,.0f}"),
-    "edges cut": ("edge_cut", "{:.2%}"),
-    "worst type imbalance": ("worst_imbalance", "{:.3f}"),
-    "replication factor": ("replication_factor", "{:.3f}"),
-    "remote rows a batch, slowest trainer": ("slowest_rows", "{:,.0f}"),
-    "slowest trainer over the mean": ("slowest_ratio", "{:.3f}"),
-    "bytes": ("bytes", "{:,.0f}"),
+    "partitions": ("num_parts", "{:,.0f}".format),
+    "nodes": ("num_nodes", "{:,.0f}".format),
+    "edges": ("num_edges", "{:,.0f}".format),
+    "edges cut": ("edge_cut", "{:.2%}".format),
+    "worst type imbalance": ("worst_imbalance", "{:.3f}".format),
+    "replication factor": ("replication_factor", "{:.3f}".format),
+    "remote rows a batch, slowest trainer": ("slowest_rows", "{:,.0f}".format),
+    "slowest trainer over the mean": ("slowest_ratio", "{:.3f}".format),
+    "size": ("bytes", readable_size),
 }
 
 
@@ -33,11 +34,11 @@ def compare_runs(entries: tuple[Entry, Entry], reports: tuple[Entry, Entry]) -> 
         reports: Their ``quality/report.json``.
     """
     figures = []
-    for title, (name, form) in FIGURES.items():
+    for title, (name, show) in FIGURES.items():
         a, b = (one.get(name) for one in entries)  # runs of earlier versions have fewer
         change = f"{(b - a) / a:+.1%}" if a and b is not None and a != b else ""
-        figures.append([title, *("" if value is None else form.format(value) for value in (a, b)), change])
-    before, after = (titled(one["options"]) for one in entries)
+        figures.append([title, *("" if value is None else show(value) for value in (a, b)), change])
+    before, after = (_options(one) for one in entries)
     seconds = [{name: f"{value:.1f}" for name, value in one["seconds"].items()} for one in entries]
     options = [row for row in _side_by_side(before, after) if before.get(row[0]) != after.get(row[0])]
     tables = [
@@ -83,6 +84,14 @@ def schema_changes(before: Entry, after: Entry) -> Table:
             found |= {f"{one['name']}/{name}": dtype for name, dtype in one["features"]}
         described.append(found)
     return "Schema", ["type or feature", "A", "B"], _side_by_side(*described)
+
+
+def _options(entry: Entry) -> dict[str, str]:
+    """Return the options of a run by their titles, with the previous run by its name, not its digest."""
+    options = dict(entry["options"])
+    if entry.get("previous") and "previous" in options.get("partition", {}):
+        options["partition"] = {**options["partition"], "previous": run_name(str(entry["previous"]))}
+    return titled(options)
 
 
 def _side_by_side(a: Mapping[str, str], b: Mapping[str, str]) -> list[list[str]]:

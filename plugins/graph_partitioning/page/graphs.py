@@ -24,6 +24,7 @@ from partition_ops.options.declare import options_of
 from partition_ops.storage import Store
 
 Result = TypeVar("Result")
+AFTER_LOCK = "revalidate"  # the first stage of a run that has the lock of the graph
 INPUT_FILES = (".yaml", ".yml", ".bin", ".json")  # what an input may be instead of a folder
 
 
@@ -96,6 +97,11 @@ class Graph:
     def busy(self) -> list[RunState]:
         """The runs that work on the graph, or hold its lock while they wait for a person."""
         return [run for run in self.active if run.state == "running" and not run.locked]
+
+    @property
+    def holder(self) -> RunState | None:
+        """The run that holds the lock of the graph, for which others wait."""
+        return next((run for run in self.busy if AFTER_LOCK in run.began), None)
 
     @property
     def waiting(self) -> list[RunState]:

@@ -50,7 +50,8 @@ def _running(graph: Graph) -> Iterator[tuple[RunState, RunKey | None]]:
 def wall_times(session: Session, keys: set[RunKey]) -> Spans:
     """Return the wall time of the stages of runs, in the order in which they began.
 
-    It is the time from the start of the first task of a stage to the end of its last one.
+    It is the time from the start of the first task of a stage to the end of its last one; a stage that failed
+    has it, too.
     """
     rows = _rows(
         session,
@@ -59,7 +60,7 @@ def wall_times(session: Session, keys: set[RunKey]) -> Spans:
             *(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id),
             *(TaskInstance.start_date, TaskInstance.end_date),
         )
-        .where(TaskInstance.state == "success")
+        .where(TaskInstance.state.in_(("success", "failed")))
         .order_by(TaskInstance.start_date),
         (TaskInstance.dag_id, TaskInstance.run_id),
     )

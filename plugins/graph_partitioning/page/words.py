@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -77,12 +78,56 @@ NEXT = {
     "published": "Train with the lines below. If the graph has changed, re-partition it.",
     "not published": "Trigger a run.",
 }
+RUN_NEXT = {
+    "waits for approval": "It does not pass the quality gate: review it, then approve or reject it.",
+    "waits for another run": "It begins as soon as the other run has ended.",
+    "running": "There is nothing to do: this page refreshes itself.",
+    "queued": "It begins as soon as Airflow has room for it.",
+    "failed": "Read why it failed, correct the input or the options, and run it again.",
+    "damaged": "Its files are missing or damaged: publish another run again, or run it again.",
+    "published": "Train with the lines below.",
+    "published before": "Another run is the published one. To return to this one, publish it again.",
+}
+SHARES = ("edge cut", "share of old nodes moved")  # figures that a gate limits, as it names them
+LIMIT = re.compile(rf"({'|'.join(SHARES)}) ([0-9.e+-]+), at most ([0-9.e+-]+) allowed")
 
 
 def next_step(graph: Graph) -> str:
     """Return what there is to do with a graph, as a sentence or two."""
     more = " Trainers get the run that was published before." if graph.failed and graph.newest else ""
     return NEXT[graph.state] + more
+
+
+def run_step(state: str, run: RunState | None) -> str:
+    """Return what there is to do with a run in a state of `row_state`, as a sentence; ``""`` if nothing."""
+    if state == "removed" and (run is None or run.state == "success"):
+        return "Its files have been removed. To have partitions like these, run it again."
+    return RUN_NEXT.get(state, "")
+
+
+def limit_lines(body: str) -> list[str]:
+    """Return the lines about limits in the question of a gate, with shares as percentages."""
+    return [in_percent(line[2:]) for line in body.splitlines() if line.startswith("- ")]
+
+
+def in_percent(limit: str) -> str:
+    """Return a sentence about a figure and its limit, with percentages if the figure is a share."""
+    found = LIMIT.fullmatch(limit)
+    return f"{found[1]} {_share(found[2])}, at most {_share(found[3])} allowed" if found else limit
+
+
+def limited(what: str, value: float) -> str:
+    """Return a figure that a gate limits, or its limit, as text."""
+    return _share(value) if what in SHARES else f"{value:,.4g}" if value < 10_000 else f"{value:,.0f}"
+
+
+def _share(value: float | str) -> str:
+    return f"{100 * float(value):.4g}%"
+
+
+def check_title(name: str) -> str:
+    """Return the name of a check in words."""
+    return {"ingest": "tables (ingest)"}.get(name, name.replace("_", " "))
 
 
 def kind_of(state: str) -> str:
@@ -122,9 +167,9 @@ def engine(entry: Mapping[str, Any]) -> str:
     return f"{entry['engine']} ({used})" if used else entry["engine"]
 
 
-def pairs(figures: Mapping[str, Any], form: str) -> list[list[str]]:
+def pairs(figures: Mapping[str, Any], form: str, named: Callable[[str], str] = str) -> list[list[str]]:
     """Return rows of names and figures for a table."""
-    return [[name, form.format(value)] for name, value in figures.items()]
+    return [[named(name), form.format(value)] for name, value in figures.items()]
 
 
 def readable_size(size: float) -> str:

@@ -102,6 +102,7 @@ async function refresh(whole = false, address = location.href) {
 document.addEventListener("DOMContentLoaded", () => {
   shown = get("live")?.innerHTML;
   localize();
+  if (location.hash === "#again") get("again")?.setAttribute("open", ""); // a link leads to the closed form
   if (get("live")?.querySelector("[data-pending]")) refresh();
 });
 let ticks = 0;
