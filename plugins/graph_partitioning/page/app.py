@@ -64,6 +64,7 @@ from graph_partitioning.page.words import (
     limit_lines,
     limited,
     next_step,
+    older_run,
     paces,
     pairs,
     percent,
@@ -236,7 +237,8 @@ def _changes_since_before(graph: Graph, entry: Mapping[str, Any], patience: Pati
         raise
     except PartitionOpsError as error:
         return "", ["file"], [[f"unknown: {error.summary()}"]]
-    return input_changes(before, after)
+    title, _, rows = input_changes(before, after)
+    return title, ["file", "change", "bytes before", "bytes now"], rows
 
 
 def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = "", b: str = "") -> Response:
@@ -266,8 +268,8 @@ def list_older(
     with GraphStorageHook(graph.storage_conn_id).open(graph.root) as root:
         found = retain_runs(config, root)
     rows = {row.name: row for row in graph.rows}
-    named = [(rows.get(name), name) for name in (uri.rpartition("/")[2] for uri in found.removed)]
-    runs = [f"{moment(row.when)}, {row_state(row, graph)}, {name}" if row else name for row, name in named]
+    names = [uri.rpartition("/")[2] for uri in found.removed]
+    runs = [older_run(rows[name], graph) if name in rows else name for name in names]
     sizes = {"size": readable_size(found.bytes), "total": readable_size(found.total)}
     return {"runs": runs, "kept": len(found.kept), **sizes}
 

@@ -150,6 +150,12 @@ def row_state(row: Row, graph: Graph) -> str:
     return row.run.label
 
 
+def older_run(row: Row, graph: Graph) -> str:
+    """Return a run that is to be removed in words: its time, state and name, and whether it has not ended."""
+    fails = "; it has not ended, and fails without its files" if row.run and row.run.active else ""
+    return f"{moment(row.when)}, {row_state(row, graph)}, {row.name}{fails}"
+
+
 def percent(share: float) -> str:
     """Return a share as text."""
     return f"{share:.1%}"

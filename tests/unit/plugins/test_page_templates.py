@@ -11,7 +11,7 @@ from graph_partitioning.page.app import COLUMNS, render
 from graph_partitioning.page.dag_runs import RunKey, RunState
 from graph_partitioning.page.graphs import Graph
 from graph_partitioning.page.lookup import TaskKey
-from graph_partitioning.page.words import limit_lines, limited, row_state
+from graph_partitioning.page.words import limit_lines, limited, older_run, row_state
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 KEY = RunKey("partition_graph", "manual__1")
@@ -89,3 +89,13 @@ def test_limits_of_shares_are_percentages() -> None:
     assert limited("edge cut", 0.5) == "50%"
     assert limited("remote rows a batch of the slowest trainer", 123456.0) == "123,456"
     assert limited("imbalance of a", 1.23456) == "1.235"
+
+
+def test_runs_to_remove_say_whether_they_have_ended() -> None:
+    for state, text in (("failed", ""), ("waits for another run", "; it has not ended")):
+        run = RunState(KEY, created=NOW, started=NOW, **STATES[state])
+        graph = Graph("s3://graphs/output/shop", None, runs={KEY: run})
+        (row,) = graph.rows
+        said = older_run(row, graph)
+        assert said.startswith(f"2026-01-02 00:00 UTC, {state}, {row.name}")
+        assert text in said and ("ended" in said) == bool(text)
