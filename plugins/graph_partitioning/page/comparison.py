@@ -89,8 +89,11 @@ def schema_changes(before: Entry, after: Entry) -> Table:
 def _options(entry: Entry) -> dict[str, str]:
     """Return the options of a run by their titles, with the previous run by its name, not its digest."""
     options = dict(entry["options"])
-    if entry.get("previous") and "previous" in options.get("partition", {}):
-        options["partition"] = {**options["partition"], "previous": run_name(str(entry["previous"]))}
+    if "partition" in options:
+        options["partition"] = partition = {**options["partition"]}
+        partition.pop("num_nodes", None)  # nobody has chosen it: the schema shows the counts of nodes
+        if entry.get("previous") and "previous" in partition:
+            partition["previous"] = run_name(str(entry["previous"]))
     return titled(options)
 
 
