@@ -78,10 +78,4 @@ def prepare_graph(
         outputs=layout.PREPARED,
         requires=tuple if spread is None else spread.required,
     )
-    if spread is None:
-        return task.run()
-    if not task.status().done:
-        spread.run_missing()
-    result = task.run()
-    spread.forget()
-    return result
+    return task.run() if spread is None else spread.run_last(task)

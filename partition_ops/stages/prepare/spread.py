@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.cost import shares
 from partition_ops.artifacts.dropped_edges import ListedEdges
-from partition_ops.artifacts.records import checked_copies, forget_task, remove_leftovers
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, input_objects
-from partition_ops.artifacts.write_access import check_apart
+from partition_ops.artifacts.records import checked_copies
+from partition_ops.artifacts.spread_tasks import SpreadTasks
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, input_objects
 from partition_ops.chunked.edges import EdgeReader
-from partition_ops.chunked.metadata import GraphMetadata, load_metadata
-from partition_ops.errors import UsageError
 from partition_ops.stages.prepare.cost import expected_half_edges, work_seconds
 from partition_ops.stages.prepare.half_edges import CopiedHalfEdges, HalfEdges
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -35,14 +32,9 @@ from partition_ops.system.temporary_folders import temporary_folder
 
 NEIGHBOURS, DEGREES, IN_DEGREES, LOOPS = "neighbours.bin", "degrees.npy", "in_degrees.npy", "loops.json"
 COPIED = 1 << 24  # bytes at a time
-Work = Callable[[ArtifactWriter], Counters]
 
 
-def _no_work(writer: ArtifactWriter) -> Counters:
-    raise NotImplementedError("this task was only built to ask for its status")
-
-
-class Spread:
+class Spread(SpreadTasks):
     """The tasks that split the edges of groups of files by range of nodes, and sort the ranges.
 
     Args:
@@ -51,20 +43,19 @@ class Spread:
         destination: Root of the run.
         progress: Shows the edges read.
 
-    Attributes:
-        metadata: The graph's metadata.
-
     Raises:
         InvalidInputError: From the constructor: ``metadata.json`` cannot be used.
     """
 
+    stage = "prepare"
+    scatter_name = layout.PREPARE_SCATTER
+    gather_name = layout.PREPARE_GATHER
+    folder = layout.PREPARE_SCRATCH
+
     def __init__(
         self, config: PrepareConfig, source: Store, destination: Store, progress: Progress | None = None
     ) -> None:
-        self.tasks = config.prepare_tasks
-        self.source = source
-        self.destination = destination
-        self.metadata: GraphMetadata = load_metadata(source, graph_name=config.graph_name)
+        super().__init__(config.prepare_tasks, source, destination, config.graph_name)
         self._preparation = Preparation(self.metadata, progress or NoProgress())
 
     @cached_property
@@ -73,47 +64,13 @@ class Spread:
         return input_objects(self.source, self.metadata)
 
     @property
-    def numbers(self) -> range:
-        """The numbers of the groups, and of the ranges."""
-        return range(self.tasks)
+    def seconds(self) -> float:
+        return work_seconds(sum(self.metadata.num_edges))
 
     @property
-    def shares(self) -> list[list[int]]:
-        """The numbers of the tasks, of either kind, that share a process."""
-        return shares(work_seconds(sum(self.metadata.num_edges)), self.tasks)
-
-    def scatter(self, group: int) -> StageResult:
-        """Split the edges of a group of files, and write ``scratch/prepare/group<i>/``.
-
-        Returns:
-            The number of files, and of half-edges.
-
-        Raises:
-            InvalidInputError: An edge file cannot be read.
-
-        Peak memory: for each core a block of edges with a copy. 12 to 16 bytes for each edge of the group go
-        through a temporary file.
-        """
-        return self._scatter_task(group, partial(self._scatter, group)).run()
-
-    def gather(self, number: int) -> StageResult:
-        """Sort the half-edges of a range, and write ``scratch/prepare/range<i>/``; scatters come first.
-
-        Returns:
-            The numbers of nodes and of half-edges.
-
-        Peak memory: 16 bytes a node of the range, and for each core 20 bytes a half-edge of a part of it; see
-        `prepare_graph`.
-        """
-        return self._gather_task(number, partial(self._gather, number)).run()
-
-    def run_missing(self) -> None:
-        """Do the tasks that are not done, one after another."""
-        missing = [number for number in self.numbers if self._gather_task(number).find_result() is None]
-        for group in self.numbers if missing else ():
-            self.scatter(group)
-        for number in missing:
-            self.gather(number)
+    def options(self) -> Mapping[str, Any]:
+        """Digests of the lists of edges that the graph does not have."""
+        return self._hidden.digests
 
     def join(self, writer: ArtifactWriter) -> Counters:
         """Write the files of the stage from those of the ranges; return its figures.
@@ -141,59 +98,14 @@ class Spread:
 
         return self._preparation.write_graph(writer, write_neighbours, lambda: sum(loops))
 
-    def required(self) -> Iterator[Task]:
-        """Yield all tasks."""
-        for number in self.numbers:
-            yield self._scatter_task(number)
-            yield self._gather_task(number)
-
-    def forget(self) -> None:
-        """Remove what the tasks have written, also those of a call with more tasks."""
-        for prefix in (layout.record(layout.PREPARE_SCATTER), layout.record(layout.PREPARE_GATHER)):
-            records = [entry.key for entry in self.destination.list(prefix.removesuffix(".json"))]
-            for key in records:
-                forget_task(self.destination, key.removeprefix(f"{layout.RECORDS}/").removesuffix(".json"))
-        remove_leftovers(self.destination, layout.PREPARE_SCRATCH)
-        self.destination.delete_empty_folders(layout.SCRATCH)
-
     @cached_property
     def _hidden(self) -> ListedEdges:
         return ListedEdges(self.destination, layout.DROPPED, layout.EXCLUDED)
 
-    def _scatter_task(self, group: int, work: Work = _no_work) -> Task:
-        return Task(
-            f"{layout.PREPARE_SCATTER}{group}",
-            self.destination,
-            work,
-            options={"tasks": self.tasks, "group": group, **self._hidden.digests},
-            inputs=self.inputs,
-            outputs=[f"{layout.PREPARE_SCRATCH}/"],
-        )
-
-    def _gather_task(self, number: int, work: Work = _no_work) -> Task:
-        return Task(
-            f"{layout.PREPARE_GATHER}{number}",
-            self.destination,
-            work,
-            options={"tasks": self.tasks, "range": number, **self._hidden.digests},
-            inputs=self.inputs,
-            after=[f"{layout.PREPARE_SCATTER}{group}" for group in self.numbers],
-            outputs=[f"{layout.PREPARE_SCRATCH}/"],
-            requires=lambda: map(self._scatter_task, self.numbers),
-        )
-
     @cached_property
-    def _groups(self) -> list[set[str]]:
+    def _groups(self) -> list[list[str]]:
         """The keys of the edge files of each group."""
-        sizes = {entry.key: entry.size for entry in self.inputs}
-        keys = {key for data in self.metadata.edges for key in data.files}
-        groups: list[set[str]] = [set() for _ in self.numbers]
-        taken = [0] * self.tasks
-        for key in sorted(keys, key=lambda key: (-sizes[key], key)):
-            least = taken.index(min(taken))
-            groups[least].add(key)
-            taken[least] += sizes[key] + 1
-        return groups
+        return self.dealt({key for data in self.metadata.edges for key in data.files})
 
     @cached_property
     def _bounds(self) -> list[int]:
@@ -212,10 +124,22 @@ class Spread:
         """The ranges that are sorted at once, of a task."""
         return range(self._bounds[number], self._bounds[number + 1])
 
-    def _scatter(self, group: int, writer: ArtifactWriter) -> Counters:
+    def scatter_files(self, group: int, writer: ArtifactWriter) -> Counters:
+        """Split the edges of a group of files, and write ``scratch/prepare/group<i>/``.
+
+        Returns:
+            The number of files, and of half-edges.
+
+        Raises:
+            InvalidInputError: An edge file cannot be read.
+
+        Peak memory: for each core a block of edges with a copy. 12 to 16 bytes for each edge of the group go
+        through a temporary file.
+        """
         preparation = self._preparation
         reader = EdgeReader(self.source, self.metadata, self._hidden.ids(self.metadata))
-        chunks = [chunk for chunk in reader.chunks() if chunk.key in self._groups[group]]
+        keys = {*self._groups[group]}
+        chunks = [chunk for chunk in reader.chunks() if chunk.key in keys]
         with ExitStack() as stack:
             scratch = Path(stack.enter_context(temporary_folder()))
             file = stack.enter_context((scratch / "half_edges").open("w+b", buffering=0))
@@ -233,7 +157,15 @@ class Spread:
         writer.write_array(layout.prepare_index(group), bounds)
         return {"files": len(chunks), "half_edges": int(bounds[:, -1].sum())}
 
-    def _gather(self, number: int, writer: ArtifactWriter) -> Counters:
+    def gather_range(self, number: int, writer: ArtifactWriter) -> Counters:
+        """Sort the half-edges of a range, and write ``scratch/prepare/range<i>/``.
+
+        Returns:
+            The numbers of nodes and of half-edges.
+
+        Peak memory: 16 bytes a node of the range, and for each core 20 bytes a half-edge of a part of it; see
+        `prepare_graph`.
+        """
         store, preparation = self.destination, self._preparation
         store.fetch_ahead([layout.prepare_half_edges(group, number) for group in self.numbers])
         with ExitStack() as stack:
@@ -264,8 +196,8 @@ def scatter_alone(
     progress: Progress | None = None,
 ) -> list[StageResult]:
     """Do `Spread.scatter` for some groups, in a process of its own."""
-    spread = _checked(Spread(config, source, destination, progress), groups)
-    return [spread.scatter(group) for group in groups]
+    spread = Spread(config, source, destination, progress)
+    return spread.run_some(spread.scatter, groups)
 
 
 def gather_alone(
@@ -277,16 +209,5 @@ def gather_alone(
     progress: Progress | None = None,
 ) -> list[StageResult]:
     """Do `Spread.gather` for some ranges, in a process of its own."""
-    spread = _checked(Spread(config, source, destination, progress), ranges)
-    return [spread.gather(number) for number in ranges]
-
-
-def _checked(spread: Spread, numbers: Sequence[int]) -> Spread:
-    """Check the place of the run, and that there are tasks with these numbers."""
-    check_apart(spread.source, spread.destination, spread.metadata)
-    wrong = [number for number in numbers if number not in spread.numbers]
-    if wrong:
-        raise UsageError(
-            f"There is no task {wrong[0]} of prepare", expected=f"0 to {spread.tasks - 1}, the tasks"
-        )
-    return spread
+    spread = Spread(config, source, destination, progress)
+    return spread.run_some(spread.gather, ranges)

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import BinaryIO
@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.cost import shares
-from partition_ops.artifacts.records import checked_copies, forget_task, remove_leftovers
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
-from partition_ops.artifacts.write_access import check_apart
+from partition_ops.artifacts.records import checked_copies
+from partition_ops.artifacts.spread_tasks import SpreadTasks
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult
 from partition_ops.chunked.duplicate_search import (
     BYTES_PER_BUCKET_EDGE,
     Overlaps,
@@ -29,9 +28,8 @@ from partition_ops.chunked.duplicate_search import (
     find_overlaps,
     merge_overlaps,
 )
-from partition_ops.chunked.metadata import METADATA, GraphMetadata, load_metadata
+from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.chunked.pair_buckets import PairReader, PairWriter
-from partition_ops.errors import UsageError
 from partition_ops.stages.validate.connectivity import Connectivity, Forest, full_degrees
 from partition_ops.stages.validate.cost import buckets_of_range, work_seconds
 from partition_ops.stages.validate.degrees import DegreeFigures, degree_figures, sum_of_figures
@@ -56,14 +54,9 @@ Ids = npt.NDArray[np.int64]
 LEAST_ROWS = 1 << 24  # of a file that are searched, even if metadata.json says that there are less edges
 LAST_ROW = (1 << ROW_BITS) - 1
 INDEX, FOREST, FINDINGS, POSITIONS = "index.npy", "forest.npy", "findings.json", "positions.npy"
-Work = Callable[[ArtifactWriter], Counters]
 
 
-def _no_work(writer: ArtifactWriter) -> Counters:
-    raise NotImplementedError("this task was only built to ask for its status")
-
-
-class Spread:
+class Spread(SpreadTasks):
     """The tasks that scan the files of a graph, and search what they found.
 
     Args:
@@ -72,69 +65,30 @@ class Spread:
         destination: Root of the run.
         progress: Shows the edges read.
 
-    Attributes:
-        metadata: The graph's metadata.
-        inputs: Identity of the files that exist.
-
     Raises:
         InvalidInputError: From the constructor: ``metadata.json`` cannot be used.
     """
 
+    stage = "validate"
+    scatter_name = layout.VALIDATE_SCATTER
+    gather_name = layout.VALIDATE_GATHER
+    folder = layout.VALIDATE_SCRATCH
+
     def __init__(
         self, config: ValidateConfig, source: Store, destination: Store, progress: Progress | None = None
     ) -> None:
-        self.tasks = config.validation_tasks
+        super().__init__(config.validation_tasks, source, destination, config.graph_name)
         self.memory = planned_memory(config.memory, MEMORY_SHARE)
-        self.source = source
-        self.destination = destination
         self.progress = progress or NoProgress()
-        self.metadata: GraphMetadata = load_metadata(source, graph_name=config.graph_name)
 
     @cached_property
     def inputs(self) -> list[StoredObject]:
+        """Identity of the files that exist."""
         return existing_objects(self.source, self.metadata)
 
     @property
-    def numbers(self) -> range:
-        """The numbers of the groups, and of the ranges."""
-        return range(self.tasks)
-
-    def scatter(self, group: int) -> StageResult:
-        """Read the files of a group, and write what was found to ``scratch/validate/group<i>/``.
-
-        Returns:
-            The number of files, and of edges.
-
-        Raises:
-            InvalidInputError: There are more nodes than the memory can count.
-
-        Peak memory: 6 bytes a node, and a block of edges with a copy, or a file of a feature that cannot be
-        mapped, for each core.
-        """
-        return self._scatter_task(group, partial(self._scatter, group)).run()
-
-    def gather(self, number: int) -> StageResult:
-        """Search a range, and write what was found to ``scratch/validate/range<i>/``; scatters come first.
-
-        Returns:
-            The number of edges whose pair of nodes is in the range.
-
-        Peak memory: for each core 48 bytes an edge of one of its buckets of about a million edges; fewer
-        buckets are searched at a time if they take more than ``memory``. Then 24 bytes a node of the range.
-        """
-        return self._gather_task(number, partial(self._gather, number)).run()
-
-    def run_missing(self) -> None:
-        """Do the tasks that are not done, one after another."""
-        missing = [
-            number
-            for number in self.numbers
-            if self._gather_task(number).find_result() is None  # without a look at what scatters wrote
-        ]
-        for group in self.numbers if missing else ():
-            self.scatter(group)
-        for number in missing:
-            self.gather(number)
+    def seconds(self) -> float:
+        return work_seconds(sum(self.metadata.num_edges), sum(entry.size for entry in self.inputs))
 
     def measure(self) -> Measurement:
         """Return what `measure_graph` returns, from what the tasks have found.
@@ -160,70 +114,33 @@ class Spread:
         found = load_findings(scanned)
         return conclude(self.metadata, self.source, found, whole, PairGroups(self.metadata))
 
-    @property
-    def shares(self) -> list[list[int]]:
-        """The numbers of the tasks, of either kind, that share a process."""
-        inputs = sum(entry.size for entry in self.inputs)
-        return shares(work_seconds(sum(self.metadata.num_edges), inputs), self.tasks)
-
-    def required(self) -> Iterator[Task]:
-        """Yield all tasks."""
-        for number in self.numbers:
-            yield self._scatter_task(number)
-            yield self._gather_task(number)
-
-    def forget(self) -> None:
-        """Remove what the tasks have written, also those of a call with more tasks."""
-        prefixes = (layout.record(layout.VALIDATE_SCATTER), layout.record(layout.VALIDATE_GATHER))
-        for prefix in prefixes:
-            records = [entry.key for entry in self.destination.list(prefix.removesuffix(".json"))]
-            for key in records:
-                forget_task(self.destination, key.removeprefix(f"{layout.RECORDS}/").removesuffix(".json"))
-        remove_leftovers(self.destination, layout.VALIDATE_SCRATCH)
-        self.destination.delete_empty_folders(layout.SCRATCH)
-
-    def _scatter_task(self, group: int, work: Work = _no_work) -> Task:
-        return Task(
-            f"{layout.VALIDATE_SCATTER}{group}",
-            self.destination,
-            work,
-            options={"tasks": self.tasks, "group": group},
-            inputs=self.inputs,
-            outputs=[f"{layout.VALIDATE_SCRATCH}/"],
-        )
-
-    def _gather_task(self, number: int, work: Work = _no_work) -> Task:
-        return Task(
-            f"{layout.VALIDATE_GATHER}{number}",
-            self.destination,
-            work,
-            options={"tasks": self.tasks, "range": number},
-            inputs=self.inputs,
-            after=[f"{layout.VALIDATE_SCATTER}{group}" for group in self.numbers],
-            outputs=[f"{layout.VALIDATE_SCRATCH}/"],
-            requires=lambda: map(self._scatter_task, self.numbers),
-        )
-
     @cached_property
     def _groups(self) -> list[list[str]]:
-        """The keys of the files of each group."""
-        sizes = {entry.key: entry.size for entry in self.inputs}
-        edges = {key for data in self.metadata.edges for key in data.files} & sizes.keys()
-        groups: list[list[str]] = [[] for _ in self.numbers]
-        for keys in (edges, sizes.keys() - edges):
-            taken = [0] * self.tasks
-            for key in sorted(keys, key=lambda key: (-sizes[key], key)):
-                least = taken.index(min(taken))
-                groups[least].append(key)
-                taken[least] += sizes[key] + 1
-        return groups
+        """The keys of the files of each group, of edges first."""
+        keys = {entry.key for entry in self.inputs}
+        edges = {key for data in self.metadata.edges for key in data.files} & keys
+        return [
+            of_edges + rest
+            for of_edges, rest in zip(self.dealt(edges), self.dealt(keys - edges), strict=True)
+        ]
 
     def _nodes(self, number: int) -> slice:
         """The nodes of a range."""
         nodes = sum(self.metadata.num_nodes)
         return slice(number * nodes // self.tasks, (number + 1) * nodes // self.tasks)
 
-    def _scatter(self, group: int, writer: ArtifactWriter) -> Counters:
+    def scatter_files(self, group: int, writer: ArtifactWriter) -> Counters:
+        """Read the files of a group, and write what was found to ``scratch/validate/group<i>/``.
+
+        Returns:
+            The number of files, and of edges.
+
+        Raises:
+            InvalidInputError: There are more nodes than the memory can count.
+
+        Peak memory: 6 bytes a node, and a block of edges with a copy, or a file of a feature that cannot be
+        mapped, for each core.
+        """
         metadata = self.metadata
         edges = sum(metadata.num_edges)
         connectivity = Connectivity(sum(metadata.num_nodes), edges)
@@ -256,7 +173,15 @@ class Spread:
         writer.write_json(layout.validate_group(group, FINDINGS), document)
         return {"files": len(files), "edges": int(index[:, 2:].sum())}
 
-    def _gather(self, number: int, writer: ArtifactWriter) -> Counters:
+    def gather_range(self, number: int, writer: ArtifactWriter) -> Counters:
+        """Search a range, and write what was found to ``scratch/validate/range<i>/``.
+
+        Returns:
+            The number of edges whose pair of nodes is in the range.
+
+        Peak memory: for each core 48 bytes an edge of one of its buckets of about a million edges; fewer
+        buckets are searched at a time if they take more than ``memory``. Then 24 bytes a node of the range.
+        """
         store = self.destination
         store.fetch_ahead([layout.validate_pairs(group, number) for group in self.numbers])
         read = [
@@ -340,8 +265,8 @@ def scatter_alone(
     progress: Progress | None = None,
 ) -> list[StageResult]:
     """Do `Spread.scatter` for some groups, in a process of its own."""
-    spread = _checked(Spread(config, source, destination, progress), groups)
-    return [spread.scatter(group) for group in groups]
+    spread = Spread(config, source, destination, progress)
+    return spread.run_some(spread.scatter, groups)
 
 
 def gather_alone(
@@ -353,16 +278,5 @@ def gather_alone(
     progress: Progress | None = None,
 ) -> list[StageResult]:
     """Do `Spread.gather` for some ranges, in a process of its own."""
-    spread = _checked(Spread(config, source, destination, progress), ranges)
-    return [spread.gather(number) for number in ranges]
-
-
-def _checked(spread: Spread, numbers: Sequence[int]) -> Spread:
-    """Check the place of the run, and that there are tasks with these numbers."""
-    check_apart(spread.source, spread.destination, spread.metadata)
-    wrong = [number for number in numbers if number not in spread.numbers]
-    if wrong:
-        raise UsageError(
-            f"There is no task {wrong[0]} of validate", expected=f"0 to {spread.tasks - 1}, the tasks"
-        )
-    return spread
+    spread = Spread(config, source, destination, progress)
+    return spread.run_some(spread.gather, ranges)

@@ -10,7 +10,6 @@ from partition_ops.artifacts.records import remove_leftovers
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.errors import InvalidInputError
 from partition_ops.stages.validate.expectations import Evaluator, Suite, read_suites
 from partition_ops.stages.validate.expectations.suites import check_evaluator_installed
 from partition_ops.stages.validate.measurement import measure_graph
@@ -123,20 +122,7 @@ def validate_graph(
         outputs=["validation/"],
         requires=tuple if spread is None else spread.required,
     )
-    return task.run() if spread is None else _run_spread(task, spread)
-
-
-def _run_spread(task: Task, spread: Spread) -> StageResult:
-    """Do the tasks that are missing, and then the last one; remove what is between them when it is done."""
-    if not task.status().done:
-        spread.run_missing()
-    try:
-        result = task.run()
-    except InvalidInputError:  # the graph is rejected; other failures can be tried again
-        spread.forget()
-        raise
-    spread.forget()
-    return result
+    return task.run() if spread is None else spread.run_last(task)
 
 
 @contextmanager

@@ -1,0 +1,195 @@
+"""`SpreadTasks`: a stage in several tasks, which meet in a folder of the run.
+
+Scatter tasks each read a group of files, and write what they find by range; gather tasks each take one range
+of all groups. The stage itself comes last, and removes what is between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.cost import shares
+from partition_ops.artifacts.records import forget_task, remove_leftovers
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
+from partition_ops.artifacts.write_access import check_apart
+from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.storage import Store, StoredObject
+
+Work = Callable[[ArtifactWriter], Counters]
+
+
+def _no_work(writer: ArtifactWriter) -> Counters:
+    raise NotImplementedError("this task was only built to ask for its status")
+
+
+class SpreadTasks:
+    """Base of the tasks of a stage that is split by groups of files and by ranges.
+
+    A subclass says what the tasks read and do: `inputs`, `seconds`, `options`, `scatter_files` and
+    `gather_range`.
+
+    Args:
+        tasks: Number of tasks of either kind.
+        source: Root of the input graph.
+        destination: Root of the run.
+        graph_name: Name of the graph; None for that of ``metadata.json``.
+
+    Attributes:
+        stage: Name of the stage.
+        scatter_name: Name of the scatters without their numbers.
+        gather_name: Name of the gathers, likewise.
+        folder: Key of the folder in which they meet.
+        metadata: The graph's metadata.
+
+    Raises:
+        InvalidInputError: From the constructor: ``metadata.json`` cannot be used.
+    """
+
+    stage: ClassVar[str]
+    scatter_name: ClassVar[str]
+    gather_name: ClassVar[str]
+    folder: ClassVar[str]
+
+    def __init__(self, tasks: int, source: Store, destination: Store, graph_name: str | None) -> None:
+        self.tasks = tasks
+        self.source = source
+        self.destination = destination
+        self.metadata: GraphMetadata = load_metadata(source, graph_name=graph_name)
+
+    @property
+    def inputs(self) -> list[StoredObject]:
+        """Identity of the files that the tasks depend on; asked often."""
+        raise NotImplementedError
+
+    @property
+    def seconds(self) -> float:
+        """Predicted processor seconds of the tasks of either kind together."""
+        raise NotImplementedError
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What the tasks depend on besides their number."""
+        return {}
+
+    def scatter_files(self, group: int, writer: ArtifactWriter) -> Counters:
+        """Read the files of a group, and write what was found by range."""
+        raise NotImplementedError
+
+    def gather_range(self, number: int, writer: ArtifactWriter) -> Counters:
+        """Read what all scatters found of a range, and write the result."""
+        raise NotImplementedError
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the groups, and of the ranges."""
+        return range(self.tasks)
+
+    @property
+    def shares(self) -> list[list[int]]:
+        """The numbers of the tasks, of either kind, that share a process."""
+        return shares(self.seconds, self.tasks)
+
+    def scatter(self, group: int) -> StageResult:
+        """Do a scatter, unless it is done; see `scatter_files`."""
+        return self._scatter_task(group, lambda writer: self.scatter_files(group, writer)).run()
+
+    def gather(self, number: int) -> StageResult:
+        """Do a gather, unless it is done; scatters come first; see `gather_range`."""
+        return self._gather_task(number, lambda writer: self.gather_range(number, writer)).run()
+
+    def run_some(self, work: Callable[[int], StageResult], numbers: Sequence[int]) -> list[StageResult]:
+        """Do some tasks of a kind, in a process of its own.
+
+        Args:
+            work: `scatter` or `gather`.
+            numbers: Which.
+
+        Raises:
+            UsageError: The run lies in the input or the input in the run, or there is no such task.
+        """
+        check_apart(self.source, self.destination, self.metadata)
+        wrong = [number for number in numbers if number not in self.numbers]
+        if wrong:
+            raise UsageError(
+                f"There is no task {wrong[0]} of {self.stage}", expected=f"0 to {self.tasks - 1}, the tasks"
+            )
+        return [work(number) for number in numbers]
+
+    def run_missing(self) -> None:
+        """Do the tasks that are not done, one after another."""
+        missing = [
+            number
+            for number in self.numbers
+            if self._gather_task(number).find_result() is None  # without a look at what scatters wrote
+        ]
+        for group in self.numbers if missing else ():
+            self.scatter(group)
+        for number in missing:
+            self.gather(number)
+
+    def run_last(self, task: Task) -> StageResult:
+        """Do the tasks that are missing, and then the stage; remove what is between them when it is done.
+
+        Args:
+            task: The stage; it requires `required`.
+        """
+        if not task.status().done:
+            self.run_missing()
+        try:
+            result = task.run()
+        except InvalidInputError:  # the graph is rejected; other failures can be tried again
+            self.forget()
+            raise
+        self.forget()
+        return result
+
+    def required(self) -> Iterator[Task]:
+        """Yield all tasks."""
+        for number in self.numbers:
+            yield self._scatter_task(number)
+            yield self._gather_task(number)
+
+    def forget(self) -> None:
+        """Remove what the tasks have written, also those of a call with more tasks."""
+        for prefix in (layout.record(self.scatter_name), layout.record(self.gather_name)):
+            records = [entry.key for entry in self.destination.list(prefix.removesuffix(".json"))]
+            for key in records:
+                forget_task(self.destination, key.removeprefix(f"{layout.RECORDS}/").removesuffix(".json"))
+        remove_leftovers(self.destination, self.folder)
+        self.destination.delete_empty_folders(layout.SCRATCH)
+
+    def dealt(self, keys: Collection[str]) -> list[list[str]]:
+        """Return the keys of some inputs by group; the groups have about as many bytes each."""
+        sizes = {entry.key: entry.size for entry in self.inputs}
+        groups: list[list[str]] = [[] for _ in self.numbers]
+        taken = [0] * self.tasks
+        for key in sorted(keys, key=lambda key: (-sizes[key], key)):
+            least = taken.index(min(taken))
+            groups[least].append(key)
+            taken[least] += sizes[key] + 1
+        return groups
+
+    def _scatter_task(self, group: int, work: Work = _no_work) -> Task:
+        return Task(
+            f"{self.scatter_name}{group}",
+            self.destination,
+            work,
+            options={"tasks": self.tasks, "group": group, **self.options},
+            inputs=self.inputs,
+            outputs=[f"{self.folder}/"],
+        )
+
+    def _gather_task(self, number: int, work: Work = _no_work) -> Task:
+        return Task(
+            f"{self.gather_name}{number}",
+            self.destination,
+            work,
+            options={"tasks": self.tasks, "range": number, **self.options},
+            inputs=self.inputs,
+            after=[f"{self.scatter_name}{group}" for group in self.numbers],
+            outputs=[f"{self.folder}/"],
+            requires=lambda: map(self._scatter_task, self.numbers),
+        )
