@@ -33,7 +33,7 @@ from partition_ops.system.temporary_folders import temporary_folder
 if TYPE_CHECKING:
     from partition_ops.stages.idmap.string_ids import StringIds
     from partition_ops.stages.ingest.memory.arrays import MemoryGraph
-    from partition_ops.stages.validate.user_keys import FindRows, Pair, Rows
+    from partition_ops.stages.validate.user_keys import FindRows, Keys, Rows
 
 Opener = Callable[[str], Store]
 
@@ -157,7 +157,7 @@ def ingest_graph_file(
 
 
 def rows_finder(opened: Opener) -> FindRows:
-    """Return the function by which ``validate`` finds the rows of tables that edges were made from.
+    """Return the function by which ``validate`` finds the rows of tables that nodes and edges were made from.
 
     It finds none if the packages are not installed that read tables.
 
@@ -165,12 +165,12 @@ def rows_finder(opened: Opener) -> FindRows:
         opened: Opens the folders of tables.
     """
 
-    def find_rows(graph: Store, wanted: Mapping[str, Collection[Pair]]) -> Mapping[str, Rows]:
+    def find_rows(graph: Store, wanted: Mapping[str, Collection[Keys]]) -> Mapping[str, Rows]:
         if not all(map(is_installed, ("ibis", "duckdb"))):
             return {}
-        from partition_ops.stages.ingest.located_rows import rows_of_edges
+        from partition_ops.stages.ingest.located_rows import rows_of_keys
 
-        return rows_of_edges(graph, wanted, opened)
+        return rows_of_keys(graph, wanted, opened)
 
     return find_rows
 

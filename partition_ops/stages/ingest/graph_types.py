@@ -183,6 +183,11 @@ class NodeTable(TypeTable):
         return self.key
 
     @property
+    def ends(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The node type with its columns of keys, as edges have two of them."""
+        return ((self.name, self.key),)
+
+    @property
     def about(self) -> str:
         return f"nodes {self.name!r}"
 

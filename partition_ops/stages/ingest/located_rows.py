@@ -1,4 +1,4 @@
-"""Files and rows of the user's tables that the edges of an ingested graph come from, for messages."""
+"""Files and rows of the user's tables that nodes and edges of an ingested graph come from, for messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import cache
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from partition_ops.chunked.metadata import METADATA, REVERSED
 from partition_ops.errors import PartitionOpsError
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, share_memory
 from partition_ops.stages.ingest.graph_file import graph_of_document
-from partition_ops.stages.ingest.graph_types import EdgeTable, GraphFile
+from partition_ops.stages.ingest.graph_types import EdgeTable, GraphFile, NodeTable
 from partition_ops.stages.ingest.keys import key_of
 from partition_ops.stages.ingest.previous_graph import MANIFEST, read_manifest
 from partition_ops.stages.ingest.table_source import OpenRoot
@@ -24,28 +25,28 @@ from partition_ops.stages.ingest.tables import FoundTable, find_table, open_tabl
 from partition_ops.storage import Store
 from partition_ops.system.temporary_folders import temporary_folder
 
-MOST_ROWS = 5  # for each pair of keys
-SRC_NAME, DST_NAME = "src key", "dst key"
-Pair = tuple[Any, Any]
-"""The keys of the source and the destination of an edge, as ``node_ids`` of ``metadata.json`` has them."""
-Rows = dict[Pair, list[tuple[str, int]]]
-"""By pair, the file of the table and the row there, from 0."""
+MOST_ROWS = 5  # for each node, or each source and destination
+Keys = tuple[Any, ...]
+"""The key of a node, or those of the source and the destination of an edge, as ``node_ids`` of
+``metadata.json`` has them."""
+Rows = dict[Keys, list[tuple[str, int]]]
+"""By keys, the file of the table and the row there, from 0."""
 
 
-def rows_of_edges(
-    graph: Store, wanted: Mapping[str, Collection[Pair]], open_root: OpenRoot
+def rows_of_keys(
+    graph: Store, wanted: Mapping[str, Collection[Keys]], open_root: OpenRoot
 ) -> dict[str, Rows]:
-    """Return the first rows of the tables that some edges of an ingested graph come from.
+    """Return the first rows of the tables that some nodes and edges of an ingested graph come from.
 
     Args:
         graph: Root of the graph that ``ingest`` wrote.
-        wanted: By edge type as ``src:rel:dst``, pairs of keys.
+        wanted: Keys by node type, or by edge type as ``src:rel:dst``.
         open_root: Opens the folders of tables.
 
     Returns:
-        By edge type, at most five rows for each pair. An edge type is missing if its rows are not known: the
-        graph was not made from tables, the table is the result of a query, whose rows have no fixed order, or
-        its files have changed or cannot be read.
+        By type, at most five rows for each node or pair of nodes. A type is missing if its rows are not
+        known: the graph was not made from tables, the table is the result of a query, whose rows have no
+        fixed order, or its files have changed or cannot be read.
 
     Peak memory: that of ``ingest`` while it reads a table. The columns with keys of each table are read once;
     objects on S3 are downloaded.
@@ -55,10 +56,10 @@ def rows_of_edges(
     found: dict[str, Rows] = {}
     with ExitStack() as stack:
         opened = cache(lambda uri: stack.enter_context(open_root(uri)))
-        for name, pairs in wanted.items():
+        for name, keys in wanted.items():
             # the graph may be of arrays, and the table missing, changed or closed to this process
             with suppress(PartitionOpsError, KeyError):
-                found[name] = _Finder(graph, opened).find(name, pairs)
+                found[name] = _Finder(graph, opened).find(name, keys)
     return {name: rows for name, rows in found.items() if rows}
 
 
@@ -72,18 +73,19 @@ class _Finder:
         self.spec: GraphFile = graph_of_document(self.record["options"]["graph"], graph.uri)
         self.forward = {back: name for name, back in graph.read_json(METADATA).get(REVERSED, {}).items()}
 
-    def find(self, name: str, pairs: Collection[Pair]) -> Rows:
+    def find(self, name: str, keys: Collection[Keys]) -> Rows:
         if name in self.forward:
-            turned = self.find(self.forward[name], [(src, dst) for dst, src in pairs])
-            return {(src, dst): rows for (dst, src), rows in turned.items()}
-        edge = next((one for one in self.spec.edges if _makes(one, name)), None)
-        if edge is None or edge.table is None or edge.table.sql:
+            turned = self.find(self.forward[name], [one[::-1] for one in keys])
+            return {one[::-1]: rows for one, rows in turned.items()}
+        tables: list[NodeTable | EdgeTable] = [*self.spec.nodes, *self.spec.edges]
+        made_of = next((one for one in tables if _makes(one, name)), None)
+        if made_of is None or made_of.table is None or made_of.table.sql:
             return {}
-        table = find_table(edge.table, self._folder(edge.name), self.open_root, edge.about)
+        table = find_table(made_of.table, self._folder(made_of.name), self.open_root, made_of.about)
         if not self._unchanged(table):
             return {}
         with temporary_folder() as scratch:
-            return self._look_up(edge, table, name, pairs, Path(scratch))
+            return self._look_up(made_of, table, name, keys, Path(scratch))
 
     def _folder(self, name: str) -> Store:
         """Return the folder of the ``graph.yaml``: paths of tables in it have their names in `manifest`."""
@@ -99,40 +101,49 @@ class _Finder:
         return bool(files) and all((one.key, one.size, one.tag) in known for one in files)
 
     def _look_up(
-        self, edge: EdgeTable, found: FoundTable, name: str, pairs: Collection[Pair], scratch: Path
+        self,
+        made_of: NodeTable | EdgeTable,
+        found: FoundTable,
+        name: str,
+        keys: Collection[Keys],
+        scratch: Path,
     ) -> Rows:
-        as_text = [self.manifest["node_types"][node_type]["key_type"] == "text" for node_type, _ in edge.ends]
-        types = {key: kind for key, kind in found.spec.types.items() if key in edge.keys}
+        edge = made_of if isinstance(made_of, EdgeTable) and made_of.relation else None
+        as_text = [
+            self.manifest["node_types"][node_type]["key_type"] == "text" for node_type, _ in made_of.ends
+        ]
+        types = {key: kind for key, kind in found.spec.types.items() if key in made_of.keys}
         found = replace(found, spec=replace(found.spec, types=types))
         with closing(DuckDB(scratch, share_memory(None))) as duckdb:
-            columns, place = list(dict.fromkeys(edge.keys)), scratch / "table"
+            columns, place = list(dict.fromkeys(made_of.keys)), scratch / "table"
             place.mkdir()
-            table = open_table(found, columns, {*edge.keys}, place, duckdb, edge.about)
+            table = open_table(found, columns, {*made_of.keys}, place, duckdb, made_of.about)
             rows = duckdb.indexed("located", table.paths, table.schema)
-            src, dst = (
+            here = [
                 key_of(rows, columns, text).cast("string")
-                for (_, columns), text in zip(edge.ends, as_text, strict=True)
-            )
-            keys = {(str(one), str(other)): (one, other) for one, other in pairs}
-            asked = ibis.or_(*((src == one) & (dst == other) for one, other in keys))
-            relation = {edge.relation: rows[edge.relation].cast("string")} if edge.relation else {}
+                for (_, columns), text in zip(made_of.ends, as_text, strict=True)
+            ]
+            wanted = {tuple(map(str, one)): one for one in keys}
+            asked = ibis.or_(*(ibis.and_(*map(eq, here, one)) for one in wanted))
+            names = [f"key {number}" for number in range(len(here))]
             chosen = rows.filter(asked).select(
-                **{SRC_NAME: src, DST_NAME: dst, FILE_INDEX: rows[FILE_INDEX], ROW_INDEX: rows[ROW_INDEX]},
-                **relation,
+                **dict(zip(names, here, strict=True)),
+                **{FILE_INDEX: rows[FILE_INDEX], ROW_INDEX: rows[ROW_INDEX]},
+                **({edge.relation: rows[edge.relation].cast("string")} if edge else {}),
             )
             result: Rows = {}
             for row in duckdb.rows(chosen.order_by(FILE_INDEX, ROW_INDEX)):
-                if edge.relation and edge.of_relation(str(row[edge.relation])).name != name:
+                if edge and edge.of_relation(str(row[edge.relation])).name != name:
                     continue
-                of_pair = result.setdefault(keys[row[SRC_NAME], row[DST_NAME]], [])
-                if len(of_pair) < MOST_ROWS:
-                    of_pair.append((table.names[row[FILE_INDEX]], row[ROW_INDEX]))
+                of_keys = result.setdefault(wanted[tuple(row[one] for one in names)], [])
+                if len(of_keys) < MOST_ROWS:
+                    of_keys.append((table.names[row[FILE_INDEX]], row[ROW_INDEX]))
             return result
 
 
-def _makes(edge: EdgeTable, name: str) -> bool:
-    """Return whether a table has edges of a type; with a column of relations it has those of several."""
-    if not edge.relation:
-        return edge.name == name
-    before, _, after = edge.name.partition("*")
+def _makes(made_of: NodeTable | EdgeTable, name: str) -> bool:
+    """Return whether a table has a type; a table with a column of relations has several edge types."""
+    if isinstance(made_of, NodeTable) or not made_of.relation:
+        return made_of.name == name
+    before, _, after = made_of.name.partition("*")
     return name.startswith(before) and name.endswith(after)

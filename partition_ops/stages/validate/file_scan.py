@@ -211,7 +211,7 @@ def _scan_values(facts: FeatureFacts, index: int, values: Values, defects: Defec
             places, examples = np.argwhere(found), []
             for place in map(tuple, places[:EXAMPLES].tolist()):
                 row = start + place[0]
-                sentence = f"{block.values[place]} at {[row, *place[1:]]} of {facts.where(index)}"
-                key = facts.feature.data.files[index]
-                examples.append(example(sentence, file=key, chunk=index, row=row))
+                value, key = str(block.values[place]), facts.feature.data.files[index]
+                sentence = f"{value} at {[row, *place[1:]]} of {facts.where(index)}"
+                examples.append(example(sentence, file=key, chunk=index, row=row, value=value))
             defects.add(check.name, facts.feature.key, len(places), examples)

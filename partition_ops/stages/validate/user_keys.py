@@ -20,18 +20,17 @@ from partition_ops.storage import Store
 NODE_IDS = "node_ids"  # in metadata.json, as `ingest` writes it: files with the keys of nodes, in order
 ROWS = 1 << 16
 ENDS = ("src", "dst")
-SRC_KEY, DST_KEY = "src_key", "dst_key"
 ID_FIELDS = {0: (), 1: ("node_id",), 2: ENDS}  # of an example, by the number of its nodes
-KEY_FIELDS = {1: ("key",), 2: (SRC_KEY, DST_KEY)}
-Keys = dict[int, Any]
+KEY_FIELDS = {1: ("key",), 2: ("src_key", "dst_key")}
+KeyOf = dict[int, Any]
 """The keys of some nodes of a type, by type-wise ID."""
-Pair = tuple[Any, Any]
-Rows = Mapping[Pair, Sequence[tuple[str, int]]]
-FindRows = Callable[[Store, Mapping[str, Collection[Pair]]], Mapping[str, Rows]]
-"""Returns the rows of the user's tables that edges come from, as file and row.
+Keys = tuple[Any, ...]
+"""The key of a node, or those of both ends of an edge."""
+Rows = Mapping[Keys, Sequence[tuple[str, int]]]
+FindRows = Callable[[Store, Mapping[str, Collection[Keys]]], Mapping[str, Rows]]
+"""Returns the rows of the user's tables that nodes and edges come from, as file and row.
 
-It takes the root of the graph and, by edge type, pairs of keys. Edge types are missing if
-their rows are not known.
+It takes the root of the graph and, by type, keys. Types are missing if their rows are not known.
 """
 
 
@@ -40,8 +39,9 @@ def with_keys(
 ) -> list[Defect]:
     """Return findings whose examples have the keys of their nodes, if ``metadata.json`` names keys.
 
-    Those are the ends of an edge, or the node or edge that has a value of a feature. Edges of findings that
-    reject the graph also have the rows of the table, if these are known.
+    Those are the ends of an edge, or the node or edge that has a value of a feature. If a finding rejects the
+    graph and the rows of the user's table are known, its examples have these rows, too, and their sentences
+    name them instead of the IDs and files of the graph that was made of the table.
 
     Args:
         defects: The findings.
@@ -73,7 +73,7 @@ def with_keys(
     for one in told:
         of_types = [keys.get(name, {}) for name in types.get(one.name, ())]
         named.append(replace(one, examples=[_named(example, of_types) for example in one.examples]))
-    return named if find_rows is None else _with_rows(named, edges, source, find_rows)
+    return named if find_rows is None else _with_rows(named, {**nodes, **edges}, source, find_rows)
 
 
 def _with_ends(defect: Defect, edge_type: str, metadata: GraphMetadata, source: Store) -> Defect:
@@ -95,39 +95,47 @@ def _with_ends(defect: Defect, edge_type: str, metadata: GraphMetadata, source: 
 
 
 def _with_rows(
-    defects: Sequence[Defect], edges: Mapping[str, str], source: Store, find_rows: FindRows
+    defects: Sequence[Defect], type_of: Mapping[str, str], source: Store, find_rows: FindRows
 ) -> list[Defect]:
     """Return findings whose examples have the rows of tables, if they reject the graph and have keys."""
-    wanted: dict[str, set[Pair]] = defaultdict(set)
+    wanted: dict[str, set[Keys]] = defaultdict(set)
     for defect in defects:
-        if defect.action == "fail" and defect.name in edges:
-            wanted[edges[defect.name]] |= {_pair(one) for one in defect.examples if SRC_KEY in one}
-    found = find_rows(source, {name: pairs for name, pairs in wanted.items() if pairs})
+        if defect.action == "fail" and defect.name in type_of:
+            wanted[type_of[defect.name]] |= {*filter(None, map(_keys_of, defect.examples))}
+    found = find_rows(source, {name: keys for name, keys in wanted.items() if keys})
     return [
-        replace(one, examples=[_located(example, found[edges[one.name]]) for example in one.examples])
-        if one.action == "fail" and edges.get(one.name) in found
+        replace(one, examples=[_located(example, found[type_of[one.name]]) for example in one.examples])
+        if one.action == "fail" and type_of.get(one.name) in found
         else one
         for one in defects
     ]
 
 
-def _pair(example: Mapping[str, Any]) -> Pair:
-    return example.get(SRC_KEY), example.get(DST_KEY)
+def _keys_of(example: Mapping[str, Any]) -> Keys:
+    """Return the keys of an example; none if they are not known."""
+    fields = next((names for names in KEY_FIELDS.values() if names[0] in example), ())
+    return tuple(example[name] for name in fields)
+
+
+def _told(keys: Keys) -> str:
+    return " -> ".join(map(repr, keys))
 
 
 def _located(example: Mapping[str, Any], found: Rows) -> dict[str, Any]:
     """Return an example with the rows of its table, such as ``in ratings.csv, rows 3 and 7``."""
-    rows = found.get(_pair(example), ())
+    keys = _keys_of(example)
+    rows = found.get(keys, ())
     if not rows:
         return {**example}
     by_file: dict[str, list[str]] = defaultdict(list)
     for file, row in rows:
         by_file[file].append(str(row))
-    places = [f"{file}, {_numbers(some)}" for file, some in by_file.items()]
+    places = "; ".join(f"{file}, {_numbers(some)}" for file, some in by_file.items())
+    value = f"{example['value']} of " if "value" in example else ""
     return {
         **example,
         "table_rows": [{"file": file, "row": row} for file, row in rows],
-        "sentence": f"{example['sentence']}, from {'; '.join(places)}",
+        "sentence": f"{value}{_told(keys)}, in {places}",
     }
 
 
@@ -136,7 +144,7 @@ def _numbers(rows: Sequence[str]) -> str:
     return f"row {rows[0]}" if len(rows) == 1 else f"rows {', '.join(rows[:-1])} and {rows[-1]}"
 
 
-def _named(example: Mapping[str, Any], keys: Sequence[Keys]) -> dict[str, Any]:
+def _named(example: Mapping[str, Any], keys: Sequence[KeyOf]) -> dict[str, Any]:
     """Return an example with the keys of its nodes, if it has some and these are known."""
     found = [
         of_type.get(example[field]) if example.get(field) is not None else None
@@ -145,13 +153,13 @@ def _named(example: Mapping[str, Any], keys: Sequence[Keys]) -> dict[str, Any]:
     if not found or None in found:
         return {**example}
     names = KEY_FIELDS[len(found)]
-    sentence = f"{' -> '.join(map(repr, found))}, {example['sentence']}"
+    sentence = f"{_told(tuple(found))}, {example['sentence']}"
     return {**example, **dict(zip(names, found, strict=True)), "sentence": sentence}
 
 
-def _keys(source: Store, spec: Mapping[str, Any] | None, wanted: set[int]) -> Keys:
+def _keys(source: Store, spec: Mapping[str, Any] | None, wanted: set[int]) -> KeyOf:
     """Return the keys of some nodes; none if their files are not Parquet with the column, as of `ingest`."""
-    found: Keys = {}
+    found: KeyOf = {}
     row, column = 0, spec and spec.get("column")
     try:
         for key in spec["data"] if spec and column else ():

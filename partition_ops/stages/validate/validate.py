@@ -55,7 +55,7 @@ def validate_graph(
         destination: Root of the run.
         expectations: Folder with the user's own expectation suites.
         kept: Whether the destination stays, so that an error can name the report.
-        find_rows: Finds the rows of tables that edges were made from, if the graph is rejected.
+        find_rows: Finds the rows of tables that nodes and edges were made from, if the graph is rejected.
         progress: Shows the edges checked.
 
     Returns:

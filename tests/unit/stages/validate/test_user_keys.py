@@ -43,9 +43,9 @@ def rejected(shop: Store, tmp_path: Path, **actions: str) -> tuple[str, dict[str
 
 def test_an_edge_has_the_keys_of_its_ends(shop: Store, tmp_path: Path) -> None:
     text, example = rejected(shop, tmp_path)
-    assert "1 duplicate_edges of 'user:rated:item': 'u7' -> '7', edge 2" in text
+    assert "1 duplicate_edges of 'user:rated:item': 'u7' -> '7', " in text
     assert (example["src_key"], example["dst_key"]) == ("u7", "7")
-    assert "edges/" in example["sentence"]  # and still the place in the graph
+    assert (example["edge_id"], example["file"]) == (2, "edges/user:rated:item-0.parquet")
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,9 @@ def test_an_edge_has_the_rows_of_its_table(shop: Store, tmp_path: Path) -> None:
     first, second = (index for index, pair in enumerate(pairs) if pair == ("u7", "7"))
     text, example = rejected(shop, tmp_path)
     assert example["table_rows"] == [{"file": "ratings.jsonl", "row": row} for row in (first, second)]
-    assert f"from ratings.jsonl, rows {first} and {second}" in text
+    assert example["sentence"] == f"'u7' -> '7', in ratings.jsonl, rows {first} and {second}"
     assert example["sentence"] in text
+    assert "edges/" not in text  # a file that the user does not know
 
 
 def test_a_table_that_has_changed_is_not_asked(shop: Store, tmp_path: Path) -> None:
@@ -150,8 +151,12 @@ def test_a_value_of_a_node_has_its_key(shop: Store, tmp_path: Path) -> None:
     put_nan(shop, "node_data/user/age-0.npy", 2)
     text, examples = nonfinite(shop, tmp_path, duplicate_edges="warn")
     key = pq.read_table(shop.local_copy("node_ids/user-0.parquet"))["key"][2].as_py()
-    assert examples["user/age"].items() >= {"node_id": 2, "key": key}.items()
-    assert f"nonfinite_values of 'user/age': {key!r}, nan at [2" in text
+    example = examples["user/age"]
+    assert example.items() >= {"node_id": 2, "key": key, "value": "nan"}.items()
+    (row,) = example["table_rows"]
+    table = pq.read_table(tmp_path / "tables" / row["file"])  # one of two files
+    assert table["user_id"][row["row"]].as_py() == key
+    assert f"nonfinite_values of 'user/age': nan of {key!r}, in {row['file']}, row {row['row']}" in text
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -172,7 +177,7 @@ def test_a_value_of_an_edge_has_the_keys_of_its_ends_and_the_rows(
     if not damaged:
         assert (example["src_key"], example["dst_key"]) == ("u2", "007")
         assert example["table_rows"] == [{"file": "ratings.jsonl", "row": row_of("u2", "007", tmp_path)}]
-        assert "'u2' -> '007', nan at" in text
+        assert f"nan of 'u2' -> '007', in ratings.jsonl, row {row_of('u2', '007', tmp_path)}" in text
 
 
 def row_of(user: str, item: str, tmp_path: Path) -> int:
