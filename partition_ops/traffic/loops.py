@@ -17,7 +17,9 @@ Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
+Masks = npt.NDArray[np.uint64]
 WIDTH = 4
+MASKS = 64  # passes that have bits of their own; the others share them
 MOST = 1 - 1e-13  # probability of an event that is certain, so that logarithms are finite
 
 
@@ -31,6 +33,9 @@ class Batches(NamedTuple):
             for all train nodes.
         chances: (WIDTH,) float64, probability that one of these nodes is a seed.
         fanouts: (layers,) float64, number of edges of a group that are sampled in each layer; inf for all.
+        near: (layers + 1, nodes) uint64, which batches may contain each node after so many layers, as `reach`
+            writes it; (0, 0) if all of them may.
+        bit: The bit of these batches there.
     """
 
     train: npt.NDArray[np.bool_]
@@ -38,6 +43,8 @@ class Batches(NamedTuple):
     trainers: Ids
     chances: Floats
     fanouts: Floats
+    near: Masks
+    bit: np.uint64
 
 
 @compiled_inline
@@ -46,6 +53,24 @@ def _seed_chance(batches: Batches, node: Any, column: int) -> Any:
     trainer = batches.trainers[column]
     chosen = batches.train[node] and (trainer == -2 or trainer == batches.parts[node])
     return batches.chances[column] if chosen else 0.0
+
+
+@compiled_inline
+def _is_far(batches: Batches, node: Any, layer: int) -> Any:
+    """Return whether no batch contains a node after some layers, so that all of it is 0."""
+    return len(batches.near) > 0 and batches.near[layer, node] & batches.bit == 0
+
+
+@compiled
+def reach(
+    first: Counts, groups: Ids, group_nodes: Ids, near: Masks, layer: int, begin: int, end: int
+) -> None:
+    """Write ``near[layer]`` of some nodes, from the layer before."""
+    for node in range(begin, end):
+        found = near[layer - 1, node]
+        for i in range(first[node], first[node + 1]):
+            found |= near[layer - 1, unsigned(group_nodes[unsigned(groups[unsigned(i)])])]
+        near[layer, node] = found
 
 
 @compiled
@@ -69,13 +94,16 @@ def write_messages(
 
     Args:
         entered: (layers - 1, nodes, WIDTH) float32, chance that a node enters in layer 1, 2 and so on.
-        messages: (groups, WIDTH) float32, output; or (groups, 2 WIDTH), if the expected number of times that
-            an edge is sampled up to this layer is wanted behind.
+        messages: (groups, WIDTH) float32, zeros or of the layer before, output; or (groups, 2 WIDTH), if the
+            expected number of times that an edge is sampled up to this layer is wanted behind.
         room: (2, layers) float64, overwritten.
     """
     reached, times = room[0], room[1]  # by layer of entry
     real = len(group_nodes) - len(joined)
     for group in range(begin, end):
+        node = unsigned(group_nodes[group])
+        if _is_far(batches, node, layer - 1):
+            continue
         miss, expected = 1.0, 0.0
         for j in range(layer - 1, -1, -1):
             member = group
@@ -88,7 +116,6 @@ def write_messages(
             miss *= 1.0 - y
             expected += y
             reached[j], times[j] = 1.0 - miss, expected
-        node = unsigned(group_nodes[group])
         for column in range(WIDTH):
             seed = _seed_chance(batches, node, column)
             chance, total = seed * reached[0], seed * times[0]
@@ -114,7 +141,7 @@ def enter(
 ) -> None:
     """Write ``entered[layer - 1]`` of some nodes, which is 0; see `write_messages`."""
     for node in range(begin, end):
-        if first[node] == first[node + 1] and not batches.train[node]:
+        if (first[node] == first[node + 1] and not batches.train[node]) or _is_far(batches, node, layer):
             continue
         a = b = c = d = 1.0
         for i in range(first[node], first[node + 1]):
@@ -153,9 +180,9 @@ def add_rows(
             partition of the trainer, and by the others, if the messages have the expected samples.
         reads: (nodes, WIDTH) float32, zeros, output: the chance that a batch reads each row; or (0, WIDTH).
     """
-    sampled = messages.shape[1] > WIDTH
+    sampled, layers = messages.shape[1] > WIDTH, len(batches.fanouts)
     for node in range(begin, end):
-        if first[node] == first[node + 1] and not batches.train[node]:
+        if (first[node] == first[node + 1] and not batches.train[node]) or _is_far(batches, node, layers):
             continue
         part = batches.parts[unsigned(node)]
         a = b = c = d = 1.0

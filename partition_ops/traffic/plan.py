@@ -22,5 +22,5 @@ def model_bytes(metadata: GraphMetadata, layers: int) -> int:
     groups = sum(map(min, ends, metadata.num_edges))
     wide = 1 if max(nodes, sum(ends)) <= NARROW else 2
     sorting = 12 * wide * edges + 24 * nodes + 12 * sum(ends) + 28 * groups
-    predicting = 4 * wide * edges + (8 + 16 * (layers - 1)) * nodes + 44 * groups
+    predicting = 4 * wide * edges + (8 + 16 * (layers - 1) + 8 * (layers + 1)) * nodes + 44 * groups
     return max(sorting, predicting)

@@ -21,6 +21,7 @@ from partition_ops.artifacts.new_ids import NodeOrder
 from partition_ops.artifacts.parhip import read_degrees
 from partition_ops.artifacts.records import part_task, read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
+from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.format import Format, output_formats
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
@@ -73,6 +74,11 @@ class Conversion:
     def inputs(self) -> list[StoredObject]:
         """Identity of every file of the graph."""
         return input_objects(self.source, self.metadata)
+
+    @cached_property
+    def features(self) -> dict[str, FeatureReader]:
+        """By feature, its reader: all partitions read the headers of its files once."""
+        return feature_readers(self.source, self.metadata)
 
     @cached_property
     def prepared(self) -> bool:

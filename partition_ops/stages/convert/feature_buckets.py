@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter
-from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
@@ -64,21 +63,19 @@ def scatter_features(
     Peak memory: three segments of 32 MiB, and a row group of a Parquet file or a whole CSV file.
     """
     entries: list[Entry] = []
-    readers = feature_readers(conversion.source, conversion.metadata)
     with task.destination.create(layout.bucket_features(group)) as new, new.path.open("wb") as stream:
         new.keep_copy = True
         for place, chunk in chunks:
             feature = conversion.metadata.node_features[place]
-            entries.append(_scatter_chunk(conversion, readers[feature.key], feature, chunk, stream))
+            entries.append(_scatter_chunk(conversion, feature, chunk, stream))
             entries[-1] |= {"feature": place, "chunk": chunk}
     task.wrote(new.get_artifact())
     task.write_json(layout.bucket_feature_index(group), {"version": INDEX_VERSION, "chunks": entries})
     return sum(sum(map(sum, entry["counts"])) for entry in entries)
 
 
-def _scatter_chunk(
-    conversion: Conversion, reader: FeatureReader, feature: Feature, chunk: int, stream: BinaryIO
-) -> Entry:
+def _scatter_chunk(conversion: Conversion, feature: Feature, chunk: int, stream: BinaryIO) -> Entry:
+    reader = conversion.features[feature.key]
     rows_per_chunk = _rows_per_chunk(conversion.metadata, feature) or ()
     type_id = conversion.metadata.node_type_id(feature.type_name)
     begin = conversion.metadata.node_offsets[type_id] + sum(rows_per_chunk[:chunk])

@@ -12,7 +12,7 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import STATS_VERSION
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
-from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
+from partition_ops.chunked.feature_reader import FeatureReader
 from partition_ops.chunked.metadata import Feature
 from partition_ops.errors import UsageError
 from partition_ops.formats.columns import Column, LazyColumns, group_of
@@ -162,7 +162,7 @@ class _Gather:
         node_ids = {name: Column.of(ids) for name, ids in graph.nodes.inner_ids_by_type(metadata).items()}
         edge_ids = graph.edge_ids_by_type
         node_trainers, edge_trainers = trainer_features(self._conversion, graph, self._part)
-        readers = feature_readers(self._conversion.source, metadata)
+        readers = self._conversion.features
         buckets = FeatureBuckets(self._writer.destination, self._plan.feature_groups, self._part)
 
         def node_feature(place: int, feature: Feature) -> Column:

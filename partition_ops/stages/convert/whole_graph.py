@@ -10,7 +10,7 @@ import numpy as np
 
 from partition_ops.artifacts.book import Book
 from partition_ops.chunked.edges import EdgeBlock, EdgeReader
-from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
+from partition_ops.chunked.feature_reader import FeatureReader
 from partition_ops.chunked.negatives import read_negatives
 from partition_ops.formats.columns import Column, LazyColumns, row_blocks
 from partition_ops.formats.format import reading_format
@@ -32,7 +32,7 @@ def whole_graph(conversion: Conversion, book: Book) -> WholeGraph:
     with 32,768 or more 4) an edge of the largest edge type; a chunk of a feature in CSV.
     """
     metadata = conversion.metadata
-    readers = feature_readers(conversion.source, metadata)
+    readers = conversion.features
 
     def feature(reader: FeatureReader) -> Column:
         def blocks() -> Iterator[Any]:

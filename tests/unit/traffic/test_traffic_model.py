@@ -213,6 +213,26 @@ def test_edges_out_of_reach_have_no_part(layers: int, parallels: bool) -> None:
     np.testing.assert_array_equal(found_weights[found_weights > 0], weights[weights > 0])
 
 
+@pytest.mark.parametrize(("count", "layers"), [(40, 2), (300, 3)])  # with more passes than bits, too
+def test_passes_leave_out_what_their_trainers_cannot_reach(
+    count: int, layers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(3)
+    parts, train = random.integers(0, count, 1300).astype(np.int32), random.random(1300) < 0.4
+    edges = collected(random_edges(3, reverses=False, parallels=True))
+    fanouts = (3, 2, 2)[:layers]
+    folder = tmp_path if layers == 3 else None
+    found = {}
+    for few in (10**6, 4):
+        monkeypatch.setattr("partition_ops.traffic.model.FEW_PASSES", few)
+        reads: list[np.ndarray] = []
+        model = TrafficModel(edges, train, Sampling(fanouts, 2), folder=folder)
+        traffic = model.traffic(parts, count, lambda _, one, kept=reads: kept.append(one.copy()))
+        found[few] = *traffic.rows, traffic.neighbours, *reads, model.about_remote_rows(parts, count)
+    for one, other in zip(*found.values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_all_edges_are_kept_if_all_nodes_are_trained() -> None:
     edges = collected(random_edges(8, reverses=True))
     assert reached(edges, np.ones(1300, np.bool_), 2) is edges

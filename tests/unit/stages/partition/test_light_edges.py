@@ -1,0 +1,47 @@
+"""Graphs of clusters without their lightest edges, for METIS and searches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph, without_light_edges
+from partition_ops.stages.partition.multilevel.tuning import DENSE
+
+NODES = 4 * DENSE  # each a neighbour of all others
+
+
+def complete(weights: np.ndarray) -> Graph:
+    """A graph with an edge between any two of its clusters, of symmetric weights."""
+    offsets = np.arange(0, NODES * NODES, NODES - 1)[: NODES + 1]
+    others = np.array([np.delete(np.arange(NODES), node) for node in range(NODES)])
+    edge_weights = np.array([np.delete(row, node) for node, row in enumerate(weights)])
+    ones = np.ones(NODES, np.int64)
+    return Graph(offsets, others.ravel().astype(np.int32), edge_weights.ravel(), ones)
+
+
+def communities(heavy: int) -> np.ndarray:
+    groups = np.arange(NODES) // (DENSE // 2)
+    return np.where(groups[:, None] == groups, heavy, 1).astype(np.int64)
+
+
+def test_the_heavy_edges_stay() -> None:
+    found = without_light_edges(complete(communities(100)))
+    rows = np.repeat(np.arange(NODES), np.diff(found.offsets))
+    assert (found.edge_weights == 100).all()
+    assert found.num_half_edges == NODES * (DENSE // 2 - 1)
+    assert (rows // (DENSE // 2) == found.neighbours // (DENSE // 2)).all()
+
+
+def test_light_edges_with_most_of_the_weight_stay() -> None:
+    graph = complete(communities(2))
+    assert without_light_edges(graph) is graph
+
+
+def test_a_graph_of_nodes_keeps_its_edges() -> None:
+    graph = complete(communities(100))._replace(node_weights=NOTHING)
+    assert without_light_edges(graph) is graph
+
+
+def test_a_sparse_graph_keeps_its_edges() -> None:
+    heavy = without_light_edges(complete(communities(100)))
+    assert without_light_edges(heavy) is heavy
