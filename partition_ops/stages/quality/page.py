@@ -34,10 +34,6 @@ figure { margin: 0; flex: 1 1 22rem; max-width: 30rem; } figcaption { font-weigh
 @media (max-width: 40rem) {
   body { margin: 1rem auto; } .figures { display: grid; grid-template-columns: 1fr 1fr; gap: .5rem; }
   .figure { min-width: 0; padding: .4rem .6rem; font-size: .85rem; } .figure b { font-size: 1.1rem; }
-  th, td { padding: .25rem .4rem; font-size: .82rem; }
-  .wide th { white-space: normal; vertical-align: bottom; }
-  .wide :is(th, td):first-child { position: sticky; left: 0; background: Canvas; }
-  .wide > svg, .wide > img { min-width: 34rem; }
 }
 """
 )
