@@ -12,17 +12,11 @@ from typing import Any, ClassVar
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.cost import shares
 from partition_ops.artifacts.records import forget_task, remove_leftovers
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, Work, no_work
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import Store, StoredObject
-
-Work = Callable[[ArtifactWriter], Counters]
-
-
-def _no_work(writer: ArtifactWriter) -> Counters:
-    raise NotImplementedError("this task was only built to ask for its status")
 
 
 class SpreadTasks:
@@ -172,7 +166,7 @@ class SpreadTasks:
             taken[least] += sizes[key] + 1
         return groups
 
-    def _scatter_task(self, group: int, work: Work = _no_work) -> Task:
+    def _scatter_task(self, group: int, work: Work = no_work) -> Task:
         return Task(
             f"{self.scatter_name}{group}",
             self.destination,
@@ -182,7 +176,7 @@ class SpreadTasks:
             outputs=[f"{self.folder}/"],
         )
 
-    def _gather_task(self, number: int, work: Work = _no_work) -> Task:
+    def _gather_task(self, number: int, work: Work = no_work) -> Task:
         return Task(
             f"{self.gather_name}{number}",
             self.destination,

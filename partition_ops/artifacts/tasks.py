@@ -119,6 +119,15 @@ class ArtifactWriter:
         return self.wrote(self.destination.write_json(key, value))
 
 
+Work = Callable[[ArtifactWriter], Counters]
+"""Does the work of a task and returns the figures to record."""
+
+
+def no_work(writer: ArtifactWriter) -> Counters:
+    """Stand for the work of a task that is only built to ask for its status."""
+    raise NotImplementedError("this task was only built to ask for its status")
+
+
 class State(StrEnum):
     """The state of a task, as `Task.status` finds it.
 
@@ -176,7 +185,7 @@ class Task:
 
     name: str
     destination: Store
-    work: Callable[[ArtifactWriter], Counters]
+    work: Work
     options: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[StoredObject] = ()
     after: Sequence[str] = ()

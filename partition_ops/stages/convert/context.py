@@ -20,7 +20,7 @@ from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.artifacts.new_ids import NodeOrder
 from partition_ops.artifacts.parhip import read_degrees
 from partition_ops.artifacts.records import part_task, read_record
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task, input_objects
+from partition_ops.artifacts.tasks import Task, Work, input_objects, no_work
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.format import Format, output_formats
@@ -29,12 +29,6 @@ from partition_ops.stages.convert.ranges import gather_ranges
 from partition_ops.storage import Store, StoredObject
 from partition_ops.system.memory import planned_memory
 from partition_ops.system.parallel import cores
-
-Work = Callable[[ArtifactWriter], Counters]
-
-
-def _no_work(writer: ArtifactWriter) -> Counters:
-    raise NotImplementedError("this task was only built to ask for its status")
 
 
 class Conversion:
@@ -130,7 +124,7 @@ class Conversion:
         limit = planned_memory(self.config.memory, MEMORY_SHARE)
         return max(1, min(cores(), (limit - 12 * sum(self.metadata.num_nodes)) // max(task_bytes, 1)))
 
-    def plan_task(self, work: Work = _no_work) -> Task:
+    def plan_task(self, work: Work = no_work) -> Task:
         """Return the task that groups the chunks."""
         return Task(
             layout.PLAN_TASK,
@@ -142,7 +136,7 @@ class Conversion:
             outputs=[f"{layout.SCRATCH}/"],
         )
 
-    def scatter_task(self, group: int, work: Work = _no_work) -> Task:
+    def scatter_task(self, group: int, work: Work = no_work) -> Task:
         """Return the task that scatters one group."""
         return Task(
             f"{layout.SCATTER_TASK}{group}",
@@ -155,7 +149,7 @@ class Conversion:
         )
 
     def gather_task(
-        self, part: int, work: Work = _no_work, requires: Callable[[], Iterable[Task]] = tuple
+        self, part: int, work: Work = no_work, requires: Callable[[], Iterable[Task]] = tuple
     ) -> Task:
         """Return the task that builds one partition."""
         folders = (layout.partition_folder(part), *(form.part_folder(part) for form in self.formats))
@@ -170,7 +164,7 @@ class Conversion:
             requires=requires,
         )
 
-    def book_task(self, work: Work = _no_work) -> Task:
+    def book_task(self, work: Work = no_work) -> Task:
         """Return the task that writes the book and the files that describe all partitions."""
         return Task(
             layout.CONFIG_TASK,

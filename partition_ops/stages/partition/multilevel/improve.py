@@ -12,14 +12,7 @@ import math
 
 import numpy as np
 
-from partition_ops.stages.partition.multilevel.graph import (
-    NO_LABELS,
-    Constraints,
-    Graph,
-    Integers,
-    Labels,
-    without_light_edges,
-)
+from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Integers, Labels
 from partition_ops.stages.partition.multilevel.refine import State, fits, helps, refine
 from partition_ops.stages.partition.multilevel.search import (
     Homes,
@@ -71,12 +64,11 @@ def climb(
         The weight of the edges that are no longer cut; with homes, that and the prices saved, times `SCALE`.
         0, and nothing moves, in a graph with more sums than `Tuning.most_sums`.
 
-    Peak memory: 4 bytes for each node and partition, and 29 bytes a node; that of `without_light_edges`.
+    Peak memory: 4 bytes for each node and partition, and 29 bytes a node.
     """
     nodes, count = graph.num_nodes, len(constraints.most)
     if nodes * count > tuning.most_sums:
         return 0
-    graph = without_light_edges(graph) if homes is None else graph
     state = State(graph, constraints, parts, constraints.loads(parts), NO_LABELS, 0.0)
     search = scratch(nodes, count, 1 if homes is None else SCALE)
     cut = sum_up(state, search)
@@ -84,7 +76,6 @@ def climb(
         search.sums[:] += homes.pulls()
     random = np.random.default_rng(seed)
     whole = not len(constraints.weights)
-    settled = tuning.pass_settled * tuning.more_parts(count)
     saved = _exchange(state, search, cut, tuning) if whole else 0  # saves most in the least time
     for _ in range(tuning.exchanges):
         for _ in range(tuning.passes):
@@ -95,14 +86,14 @@ def climb(
                 few = border[begin : begin + size]
                 more = search_from(state, search, few, tuning.patience, math.log(max(nodes, 2)))
                 found += more
-                if more * len(border) <= settled * (cut - saved - found) * len(few):
+                if more * len(border) <= tuning.pass_settled * (cut - saved - found) * len(few):
                     break  # the rest is expected to save as little
             saved += found
-            if found <= settled * (cut - saved):
+            if found <= tuning.pass_settled * (cut - saved):
                 break
         exchanged = _exchange(state, search, cut - saved, tuning) if whole else 0
         saved += exchanged
-        if exchanged <= settled * (cut - saved):
+        if exchanged <= tuning.pass_settled * (cut - saved):
             break
     return saved
 
@@ -117,7 +108,6 @@ def _exchange(state: State, search: Search, cut: int, tuning: Tuning) -> int:
     order = np.argsort(narrow, kind="stable").astype(np.int32)  # a radix sort, up to 16 bits
     members = np.split(order, np.cumsum(np.bincount(classes, minlength=1))[:-1])
     saved = 0
-    settled = tuning.exchange_settled * tuning.more_parts(len(state.loads))
     for _ in range(tuning.exchange_rounds):
         found = 0
         for part in range(len(state.loads)):
@@ -130,7 +120,7 @@ def _exchange(state: State, search: Search, cut: int, tuning: Tuning) -> int:
                 enter = np.argsort(-gains[leaving:count], kind="stable") + leaving
                 found += _exchange_sorted(state, search, part, listed, gains, leave, enter)
         saved += found
-        if found <= settled * (cut - saved):
+        if found <= tuning.exchange_settled * (cut - saved):
             break
     return saved
 

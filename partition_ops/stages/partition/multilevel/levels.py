@@ -11,13 +11,7 @@ import numpy as np
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
-from partition_ops.stages.partition.multilevel.graph import (
-    NO_LABELS,
-    Constraints,
-    Graph,
-    Labels,
-    without_light_edges,
-)
+from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Labels
 from partition_ops.stages.partition.multilevel.search import Homes
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE, Contraction
@@ -124,8 +118,7 @@ def cut_by_metis(
         most_over: METIS is called again if a partition holds more than this multiple of a loose limit.
             `REFINED` is for results that are refined within the limits.
     """
-    limits = level.constraints
-    heavy = without_light_edges(level.graph)
+    graph, limits = level.graph, level.constraints
     columns = limits.columns()
     strict = columns.shape[1] - spare
     sums = columns.sum(axis=0)
@@ -141,8 +134,8 @@ def cut_by_metis(
             own = chosen[chosen < strict]
             heaviest = columns[:, own].max(axis=0)
             allowed[: len(own)] = tolerances(config, heaviest, sums[own], METIS_TOLERANCE)
-        edge_weights = heavy.edge_weights if len(heavy.edge_weights) else None
-        adjacency = ParhipGraph(heavy.offsets, heavy.neighbours)
+        edge_weights = graph.edge_weights if len(graph.edge_weights) else None
+        adjacency = ParhipGraph(graph.offsets, graph.neighbours)
         return cut_graph(replace(config, seed=seed % 2**31), adjacency, weights, edge_weights, allowed)
 
     parts = cut(strict)
