@@ -215,7 +215,7 @@ def feature_classes(
 def _numbered(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the distinct values, ascending, and for each value its number among them.
 
-    Masks have few: to look them up takes 0.02 instead of 0.25 s at scale 1.
+    Masks have few: counting them takes a quarter of the time of sorting them.
     """
     least, most = int(values.min(initial=0)), int(values.max(initial=0))
     if most - least >= FEW_VALUES:
