@@ -16,7 +16,12 @@ from partition_ops.artifacts.parhip import neighbour_bytes
 from partition_ops.stages.partition.engine import NODE_BYTES, OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines.random import without_cut
 from partition_ops.stages.partition.mpi.options import MpiOptions
-from partition_ops.stages.partition.multilevel.graph import Graph, Labels, constraints_of
+from partition_ops.stages.partition.multilevel.graph import (
+    Graph,
+    Labels,
+    constraints_of,
+    without_light_edges,
+)
 from partition_ops.stages.partition.multilevel.levels import REFINED, Level, contract_levels, cut_by_metis
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
@@ -122,7 +127,7 @@ def cut_over_clusters(
     smallest = levels[-1]
 
     def small(graph: Graph) -> Labels:
-        smaller = smallest._replace(graph=graph)
+        smaller = smallest._replace(graph=without_light_edges(graph, config.all_parts, tuning))
         parts = cut_by_metis(config, smaller, config.seed, spare=spare, most_over=REFINED)
         for level in reversed(levels[1:]):
             parts = parts[level.labels] if len(level.labels) else parts

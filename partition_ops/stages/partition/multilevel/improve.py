@@ -12,7 +12,14 @@ import math
 
 import numpy as np
 
-from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Integers, Labels
+from partition_ops.stages.partition.multilevel.graph import (
+    NO_LABELS,
+    Constraints,
+    Graph,
+    Integers,
+    Labels,
+    without_light_edges,
+)
 from partition_ops.stages.partition.multilevel.refine import State, fits, helps, refine
 from partition_ops.stages.partition.multilevel.search import (
     Homes,
@@ -64,11 +71,12 @@ def climb(
         The weight of the edges that are no longer cut; with homes, that and the prices saved, times `SCALE`.
         0, and nothing moves, in a graph with more sums than `Tuning.most_sums`.
 
-    Peak memory: 4 bytes for each node and partition, and 29 bytes a node.
+    Peak memory: 4 bytes for each node and partition, and 29 bytes a node; that of `without_light_edges`.
     """
     nodes, count = graph.num_nodes, len(constraints.most)
     if nodes * count > tuning.most_sums:
         return 0
+    graph = without_light_edges(graph, count, tuning) if homes is None else graph
     state = State(graph, constraints, parts, constraints.loads(parts), NO_LABELS, 0.0)
     search = scratch(nodes, count, 1 if homes is None else SCALE)
     cut = sum_up(state, search)

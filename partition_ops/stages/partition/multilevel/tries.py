@@ -30,6 +30,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     constraints_of,
     cut_weight,
     largest_degree,
+    without_light_edges,
 )
 from partition_ops.stages.partition.multilevel.improve import climb, improve
 from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar, running
@@ -290,6 +291,7 @@ class Tries:
 
     def _metis(self, level: Level, seed: int) -> Labels:
         spare = self.problem.limits_in_edges
+        level = level._replace(graph=without_light_edges(level.graph, self.count, self.tuning))
         return cut_by_metis(self.problem.config, level, seed, by_limits=True, spare=spare, most_over=REFINED)
 
     def _kahypar(self, level: Level, seed: int, preset: str) -> Labels | None:

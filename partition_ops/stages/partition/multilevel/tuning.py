@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 METIS_TOLERANCE = 1.03  # largest weight of a partition over its share, unless the user asks for another
 PARMETIS_TOLERANCE = 1.05  # the same of ParMETIS, as its manual recommends
-DENSE = 64  # half-edges of a cluster; METIS and searches get a denser graph without its lightest edges
 # compiled into loops, or part of the result on any machine: the same for each effort
 LOOKED_UP = 1 << 11  # half-edges; values looked up for so many stay in the first-level cache
 ATTEMPTS = 3  # to take the heaviest label without a look at the sizes of all
@@ -73,10 +72,13 @@ class Tuning:
     for_starts: float = 0.8  # share of that time for more than two; the rest is for combinations
     most_sums: int = 1 << 27  # a graph with more is searched for moves in its clusters only, 4 bytes each
 
+    # many partitions have small clusters, with edges of which most are light
+    many_parts: int = 16  # more are many
+    dense: int = 64  # half-edges of a cluster: METIS and searches get no lighter ones than these
+
     # the engine two-level
     over_clusters: Contraction = Contraction(clusters=(32,), shrinking=0.8)
     over_clusters_of_many: Contraction = Contraction(clusters=(64, 16), shrinking=0.8)
-    many_parts: int = 16  # more partitions get the clusters of many
     few_nodes: int = 20_000  # METIS partitions a graph of so many directly
     most_half_edges: int = 1 << 24  # in a graph of clusters; a larger one is contracted again
 
@@ -108,7 +110,6 @@ class Tuning:
     # searches for moves that pay together
     passes: int = 10  # over all nodes at the border
     pass_settled: float = 1e-3  # share of the cut; after a pass that saves less, no other follows
-    few_parts: int = 16  # with more, a pass takes longer, and must save as much more
     sample: int = 1 << 12  # a pass ends when so many nodes save little
     samples: int = 32  # ... or such a share of them
     patience: float = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
@@ -131,10 +132,6 @@ class Tuning:
     regroup_prices: tuple[float, ...] = (1.0, 0.3)  # multiples of the migration price
     slack: float = 0.02  # share of a partition: it may hold so much more of each type on the smallest graph
     less_slack: float = 0.4  # factor from level to level; there is no slack on the graph itself
-
-    def more_parts(self, count: int) -> float:
-        """Return the factor of what a pass must save with so many partitions."""
-        return max(1.0, count / self.few_parts)
 
 
 DEFAULT = Tuning()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph, without_light_edges
-from partition_ops.stages.partition.multilevel.tuning import DENSE
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT
 
+DENSE, MANY = DEFAULT.dense, DEFAULT.many_parts + 1
 NODES = 4 * DENSE  # each a neighbour of all others
 
 
@@ -25,7 +26,7 @@ def communities(heavy: int) -> np.ndarray:
 
 
 def test_the_heavy_edges_stay() -> None:
-    found = without_light_edges(complete(communities(100)))
+    found = without_light_edges(complete(communities(100)), MANY, DEFAULT)
     rows = np.repeat(np.arange(NODES), np.diff(found.offsets))
     assert (found.edge_weights == 100).all()
     assert found.num_half_edges == NODES * (DENSE // 2 - 1)
@@ -34,14 +35,19 @@ def test_the_heavy_edges_stay() -> None:
 
 def test_light_edges_with_most_of_the_weight_stay() -> None:
     graph = complete(communities(2))
-    assert without_light_edges(graph) is graph
+    assert without_light_edges(graph, MANY, DEFAULT) is graph
 
 
 def test_a_graph_of_nodes_keeps_its_edges() -> None:
     graph = complete(communities(100))._replace(node_weights=NOTHING)
-    assert without_light_edges(graph) is graph
+    assert without_light_edges(graph, MANY, DEFAULT) is graph
 
 
 def test_a_sparse_graph_keeps_its_edges() -> None:
-    heavy = without_light_edges(complete(communities(100)))
-    assert without_light_edges(heavy) is heavy
+    heavy = without_light_edges(complete(communities(100)), MANY, DEFAULT)
+    assert without_light_edges(heavy, MANY, DEFAULT) is heavy
+
+
+def test_few_partitions_get_all_edges() -> None:
+    graph = complete(communities(100))
+    assert without_light_edges(graph, MANY - 1, DEFAULT) is graph
