@@ -80,7 +80,9 @@ def gate(where: dict[str, Any], **options: Any) -> QualityGateOperator:
 
 
 def test_a_run_beyond_a_limit_is_told(where: dict[str, Any], told: Told) -> None:
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(
+        AirflowFailException, match=r"0\.001 allowed\. Read its quality page; then .*the limits"
+    ):
         run(gate(where, alerts="hook, approvals"))
     ((path, message),) = told
     assert (path, message["title"]) == ("/hook", "small: the partitions have drifted")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from airflow.sdk.types import Logger
 
     from partition_ops.artifacts.tasks import StageResult
+    from partition_ops.errors import PartitionOpsError
     from partition_ops.storage import Store
     from partition_ops.system.progress import LineProgress, Progress
 
@@ -435,15 +436,24 @@ def explain_failures(log: Logger) -> Iterator[None]:
     try:
         yield
     except PartitionOpsError as error:
+        text = in_form_words(_with_remedy(error))
         if error.transient:
+            push(FAILURE_KEY, text)  # shown if this was the last attempt
             raise
         for line in error.lines():  # Airflow shows each as a line of its own
             log.error("%s", in_form_words(line))
-        fail(in_form_words(error.summary()))
+        fail(text)
+
+
+def _with_remedy(error: PartitionOpsError) -> str:
+    """Return what a page or an alert says: the problem, the first finding, and what the user can do."""
+    if error.remedy is None:
+        return error.summary()
+    return f"{error.summary().removesuffix('.')}. {' '.join(error.remedy.splitlines())}"
 
 
 def fail(text: str) -> NoReturn:
-    """Fail at once, and leave the reason for the page of all graphs."""
+    """Fail at once, and leave the reason for the pages of graphs and for alerts."""
     push(FAILURE_KEY, text)
     raise AirflowFailException(text) from None
 

@@ -70,7 +70,7 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
             approval = self.config(Approval)
         if not approval.approval:
             send(context, vars(self), "drift", problem)
-            fail(f"The partitions in {uri} do not pass the quality gate: {found}")
+            fail(f"{problem}. Read its quality page; then partition with other options, or raise the limits.")
         self.log.warning("%s", problem)
         self.body = "\n".join([f"`{uri}`", "", *(f"- {breach}" for breach in breaches)])
         self.response_timeout = timedelta(hours=approval.approval_hours)

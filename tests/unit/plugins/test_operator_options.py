@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
+from graph_partitioning.operators import base
 from graph_partitioning.operators.base import explain_failures
 from graph_partitioning.operators.convert import GatherPartitionOperator, ScatterEdgesOperator
 from graph_partitioning.operators.gate import QualityGateOperator
@@ -14,7 +16,7 @@ from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.options import in_form_words
 
-from partition_ops.errors import UsageError
+from partition_ops.errors import InvalidInputError, PartitionOpsError, TransientStorageError, UsageError
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import Gate
@@ -94,3 +96,20 @@ def test_a_failed_task_names_the_param(caplog: pytest.LogCaptureFixture) -> None
     with pytest.raises(AirflowFailException, match=r"'Seed' \(seed\)"), explain_failures(Log()):  # type: ignore[arg-type]
         raise UsageError("--seed is odd", remedy="Choose --on-defect self_loop_edges=warn.")
     assert "'On self-loop edges' (on_self_loop_edges)=warn" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (InvalidInputError("There is no such object", remedy="Check\n--seed."), AirflowFailException),
+        (TransientStorageError("There is no such object", remedy="Check\n--seed."), TransientStorageError),
+    ],
+)
+def test_pages_and_alerts_say_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, error: PartitionOpsError, raised: type[Exception]
+) -> None:
+    kept: dict[str, str] = {}
+    monkeypatch.setattr(base, "push", kept.__setitem__)
+    with pytest.raises(raised), explain_failures(logging.getLogger()):  # type: ignore[arg-type]
+        raise error
+    assert kept == {"graph_failure": "There is no such object. Check 'Seed' (seed)."}
