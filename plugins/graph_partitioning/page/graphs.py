@@ -158,6 +158,10 @@ class Graph:
         found = [Row(name, entries.get(name), states.get(name)) for name in {**states, **entries}]
         return sorted(found, key=lambda row: row.when, reverse=True)
 
+    def time_of(self, name: str) -> str:
+        """Return the time by which the pages name a run, in ISO format; ``""`` if there is no such run."""
+        return next((row.when for row in self.rows if row.name == name), "")
+
     def uri_of(self, entry: Entry) -> str:
         """Return the URI of a run."""
         return f"{self.root}/runs/{entry['run']}"

@@ -99,3 +99,16 @@ def test_runs_to_remove_say_whether_they_have_ended() -> None:
         said = older_run(row, graph)
         assert said.startswith(f"2026-01-02 00:00 UTC, {state}, {row.name}")
         assert text in said and ("ended" in said) == bool(text)
+
+
+def test_a_comparison_names_runs_as_the_list_does() -> None:
+    run = RunState(KEY, "success", created=NOW, started=NOW, ended=NOW)
+    graph = Graph("s3://graphs/output/shop", None, runs={KEY: run})
+    (row,) = graph.rows
+    entries = [
+        {"run": name, "published": "2026-01-02T00:09:00+00:00"} for name in (row.name, "of_the_command_line")
+    ]
+    graph.entries = entries
+    page = render("compare.html", graph=graph, a=entries[0], b=entries[1], tables=[], moved="")
+    assert f'title="{row.name}">2026-01-02 00:00 UTC</span>' in page
+    assert 'title="of_the_command_line">2026-01-02 00:09 UTC</span>' in page
