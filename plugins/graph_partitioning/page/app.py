@@ -29,6 +29,7 @@ from graph_partitioning.page.comparison import (
     compare_runs,
     differs,
     input_changes,
+    read_inputs,
     schema_changes,
 )
 from graph_partitioning.page.dag_runs import MANAGING, RunKey, add_tasks, answer_text, run_params
@@ -75,7 +76,7 @@ from graph_partitioning.page.words import (
 )
 from graph_partitioning.runs import GraphRun, run_folder
 from partition_ops.artifacts.layout import QUALITY_PAGE, QUALITY_REPORT
-from partition_ops.artifacts.manifest import read_manifest, read_validation_report
+from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.errors import InvalidInputError, PartitionOpsError, TransientStorageError
 from partition_ops.jobs.options import RetentionConfig
 from partition_ops.jobs.retention import retain_runs
@@ -231,7 +232,7 @@ def _changes_since_before(graph: Graph, entry: Mapping[str, Any], patience: Pati
     try:
         runs = earlier[-1], entry
         before, after = within(
-            patience.until, lambda: [with_run(graph, one["run"], read_manifest) for one in runs]
+            patience.until, lambda: [with_run(graph, one["run"], read_inputs) for one in runs]
         )
     except NotYet:
         raise
@@ -252,10 +253,10 @@ def show_comparison(key: str, session: SessionDep, user: GetUserDep, a: str = ""
     if a not in runs or b not in runs:
         raise HTTPException(404, "Choose two runs of this graph that are published and not damaged.")
     reports = [with_run(graph, name, lambda store: store.read_json(QUALITY_REPORT)) for name in (a, b)]
-    manifests = [with_run(graph, name, read_manifest) for name in (a, b)]
+    inputs = [with_run(graph, name, read_inputs) for name in (a, b)]
     tables, moved = compare_runs((runs[a], runs[b]), (reports[0], reports[1]))
     validated = [with_run(graph, name, read_validation_report) for name in (a, b)]
-    tables[2:2] = [input_changes(*manifests), schema_changes(*validated)]
+    tables[2:2] = [input_changes(*inputs), schema_changes(*validated)]
     return _page("compare.html", graph=graph, a=runs[a], b=runs[b], tables=tables, moved=moved)
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from graph_partitioning.lineage import types_of
 from graph_partitioning.page.graphs import titled
 from graph_partitioning.page.words import readable_size
+from partition_ops.artifacts.layout import INGEST
+from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.artifacts.records import read_record
+from partition_ops.errors import InvalidInputError
 from partition_ops.stages.publish.run_index import run_name
+from partition_ops.storage import Store
 
 Entry = Mapping[str, Any]
+InputFiles = Mapping[str, tuple[str, str]]  # by path: the size as text, and what identifies the content
 Table = tuple[str, list[str], list[list[str]]]
 SHOWN = 50  # files in a table
 FIGURES = {
@@ -58,17 +67,40 @@ def differs(row: list[str]) -> bool:
     return any(a != b for a, b in zip(row[1::2], row[2::2], strict=False))
 
 
-def input_changes(before: Entry, after: Entry) -> Table:
-    """Return a table of the input files that differ between the manifests of two runs; at most `SHOWN`."""
-    old, new = ({file["path"]: file for file in one["input"]["files"]} for one in (before, after))
+def read_inputs(run: Store) -> InputFiles:
+    """Return the files that a finished run was made from: those of the chunked graph, or the tables.
+
+    Raises:
+        InvalidInputError: The run has no manifest, or it is broken.
+    """
+    recorded = read_manifest(run)["input"]
+    if str(recorded["uri"]).endswith(f"/{INGEST}"):
+        with suppress(InvalidInputError):  # a folder of this name that ingest did not write
+            return _tables(read_record(run.child(INGEST), "ingest"))
+    return {file["path"]: (f"{file['size']:,}", file["sha256"]) for file in recorded["files"]}
+
+
+def _tables(record: Entry) -> InputFiles:
+    """Return the tables that ``ingest`` has read, below the folder that all of them are in."""
+    common = os.path.commonprefix([one["path"] for one in record["inputs"]])  # noqa: RUF071 (a URI is no path)
+    above = common[: common.rfind("/") + 1]
+    found = {
+        one["path"].removeprefix(above): (f"{one['size']:,}", str(one["tag"])) for one in record["inputs"]
+    }
+    described = record["options"].get("graph")
+    return found | ({} if described is None else {"graph.yaml": ("", json.dumps(described))})
+
+
+def input_changes(old: InputFiles, new: InputFiles) -> Table:
+    """Return a table of the input files that differ between two runs; at most `SHOWN`."""
     rows = []
     for path in sorted(old.keys() | new.keys()):
         if path not in new:
-            rows.append([path, "removed", f"{old[path]['size']:,}", ""])
+            rows.append([path, "removed", old[path][0], ""])
         elif path not in old:
-            rows.append([path, "added", "", f"{new[path]['size']:,}"])
-        elif old[path]["sha256"] != new[path]["sha256"]:
-            rows.append([path, "changed", f"{old[path]['size']:,}", f"{new[path]['size']:,}"])
+            rows.append([path, "added", "", new[path][0]])
+        elif old[path][1] != new[path][1]:
+            rows.append([path, "changed", old[path][0], new[path][0]])
     if len(rows) > SHOWN:
         rows = [*rows[:SHOWN], [f"and {len(rows) - SHOWN:,} more files", "", "", ""]]
     return "Input files that differ", ["file", "change", "bytes A", "bytes B"], rows

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from graph_partitioning.page.comparison import (
     SHOWN,
     compare_runs,
     differs,
     input_changes,
+    read_inputs,
     schema_changes,
 )
+
+from partition_ops.artifacts.layout import MANIFEST
+from partition_ops.storage import open_store
+from tests.tables import ITEMS, ingest, write_csv, write_shop
 
 ENTRY = {
     **{"run": "a", "num_parts": 2, "num_nodes": 10, "num_edges": 20, "edge_cut": 0.5, "bytes": 100},
     **{"worst_imbalance": 1.0, "replication_factor": 1.5, "seconds": {"validate": 1.0}},
     "options": {"partition": {"seed": 0, "engine": "metis"}},
+}
+FILE: dict[str, Any] = {"path": "metadata.json", "size": 1234, "sha256": "0" * 64}
+NOTHING_ELSE: dict[str, Any] = {
+    "version": 1,
+    "graph_name": "g",
+    "options": {},
+    "versions": {},
+    "artifacts": [],
 }
 REPORT = {
     "node_types": {"n": {"imbalance": 1.0}},
@@ -62,14 +78,12 @@ def test_what_moved_between_a_run_and_the_one_that_continues_it() -> None:
 
 
 def test_input_files_that_differ_between_two_runs() -> None:
-    def manifest(**files: str) -> dict[str, object]:
-        return {"input": {"files": [{"path": p, "size": len(d), "sha256": d} for p, d in files.items()]}}
+    def inputs(**files: str) -> dict[str, tuple[str, str]]:
+        return {path: (str(len(digest)), digest) for path, digest in files.items()}
 
-    _, _, rows = input_changes(
-        manifest(same="1", gone="22", other="3"), manifest(same="1", other="44", new="5")
-    )
+    _, _, rows = input_changes(inputs(same="1", gone="22", other="3"), inputs(same="1", other="44", new="5"))
     assert [row[:2] for row in rows] == [["gone", "removed"], ["new", "added"], ["other", "changed"]]
-    _, _, rows = input_changes(manifest(), manifest(**{f"f{i}": "1" for i in range(SHOWN + 3)}))
+    _, _, rows = input_changes(inputs(), inputs(**{f"f{i}": "1" for i in range(SHOWN + 3)}))
     assert len(rows) == SHOWN + 1
     assert rows[-1][0] == "and 3 more files"
 
@@ -93,3 +107,23 @@ def test_types_features_and_counts_that_differ_between_two_runs() -> None:
         ["m", "node type, 1 nodes", ""],
     ]
     assert ["n/y", "int8[4]", "int8[4]"] in rows
+
+
+def test_tables_that_differ_between_two_runs(tmp_path: Path) -> None:
+    tables = write_shop(tmp_path / "tables")
+    runs = [open_store(str(tmp_path / name)) for name in ("one", "two")]
+    for run, items in zip(runs, (ITEMS, [*ITEMS, {**ITEMS[0], "sku": "grown"}]), strict=True):
+        write_csv(tables / "items.csv", items)
+        ingest(tables, Path(run.uri) / "ingest")
+        run.write_json(MANIFEST, {**NOTHING_ELSE, "input": {"uri": f"{run.uri}/ingest", "files": [FILE]}})
+    before, after = map(read_inputs, runs)
+    assert {"users/a.parquet", "items.csv", "graph.yaml"} <= {*before}
+    _, _, rows = input_changes(before, after)
+    assert [row[:2] for row in rows] == [["items.csv", "changed"]]
+
+
+def test_the_files_of_a_chunked_graph_are_its_inputs(tmp_path: Path) -> None:
+    run = open_store(str(tmp_path))
+    for name in ("graph", "ingest"):  # a folder of the user may have any name
+        run.write_json(MANIFEST, {**NOTHING_ELSE, "input": {"uri": f"/{name}", "files": [FILE]}})
+        assert read_inputs(run) == {"metadata.json": ("1,234", "0" * 64)}
