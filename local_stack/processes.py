@@ -16,9 +16,12 @@ from pathlib import Path
 
 import psutil
 
+from partition_ops.errors import clipped
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 TAIL_LINES = 15
+TAIL_WIDTH = 200
 GRACE_SECONDS = 6.0
 PORTS = range(15_000, 30_000)  # below the ephemeral ports of Linux and macOS
 
@@ -66,7 +69,7 @@ class Service:
         """Raise an error with the last lines of the log if the program has ended."""
         status = self.status()
         if status is not None:
-            raise StackError(f"{self.name} ended with status {status}.\n{tail(self.log)}")
+            raise self._ended(status)
 
     def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
         """Wait until the service answers.
@@ -93,7 +96,16 @@ class Service:
         except subprocess.TimeoutExpired:
             raise StackError(f"{self.name} took more than {seconds:.0f} s.\n{tail(self.log)}") from None
         if status != 0:
-            raise StackError(f"{self.name} ended with status {status}.\n{tail(self.log)}")
+            raise self._ended(status)
+
+    def _ended(self, status: int) -> StackError:
+        """Return the error for a program that has ended; a negative status is the number of a signal."""
+        how = f"ended with status {status}."
+        if status < 0:
+            how = f"was ended by signal {-status} ({signal.strsignal(-status)})."
+        if status == -signal.SIGKILL:
+            how += " If no person or program killed it, the machine had too little memory."
+        return StackError(f"{self.name} {how}\n{tail(self.log)}")
 
     def terminate(self) -> None:
         """Send SIGTERM to the group, without waiting."""
@@ -165,12 +177,14 @@ def answers(port: int) -> bool:
 
 
 def tail(log: Path) -> str:
-    """Return the last lines of a log, indented, with its name."""
+    """Return the beginnings of the last lines of a log, indented, with its name."""
     try:
         text = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
     except OSError:
         text = []
-    return "\n".join([f"The end of {log}:", *(f"    {line}" for line in text or ["(empty)"])])
+    return "\n".join(
+        [f"The end of {log}:", *(f"    {clipped(line, TAIL_WIDTH)}" for line in text or ["(empty)"])]
+    )
 
 
 def _signal_group(group: int, number: int) -> None:

@@ -22,6 +22,7 @@ from local_stack.s3_server import S3Access
 
 STOP_SECONDS = 60.0
 CLEARING_SECONDS = 20.0
+AGAIN = "To start it again: make up."
 
 Say = Callable[[str], None]
 
@@ -221,8 +222,9 @@ def _why_it_ended(folders: Folders, state: State | None) -> str:
     if state is None or state.status == "stopped":
         return ""
     if state.status == "failed":
-        return f" The last stack ended with an error: {state.message}"
-    return f" The last stack was killed while it was {state.status}. Its logs are in {_short(folders.logs)}."
+        return f" {AGAIN} The last stack ended with an error: {state.message}"
+    killed = f"The last stack was killed while it was {state.status}."
+    return f" {AGAIN} {killed} Its logs are in {_short(folders.logs)}."
 
 
 def _how_to_use(found: Running) -> str:

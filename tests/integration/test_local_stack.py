@@ -87,6 +87,16 @@ def test_a_service_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
         started.wait_until(lambda: False, seconds=120)
 
 
+def test_a_service_that_was_killed_names_the_signal_and_clips_its_log(tmp_path: Path) -> None:
+    code = "import os, signal; print('x' * 9000, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    started = service(tmp_path, code)
+    with pytest.raises(StackError) as caught:
+        started.wait_until(lambda: False, seconds=120)
+    said = str(caught.value)
+    assert "The test was ended by signal 9 (Killed). If no person" in said and "too little memory" in said
+    assert max(map(len, said.splitlines())) < 300
+
+
 def test_a_service_that_takes_too_long_is_named(tmp_path: Path) -> None:
     started = service(tmp_path, "import time; time.sleep(1000)")
     with pytest.raises(StackError, match="The test did not answer within 0 s"):
@@ -261,8 +271,11 @@ def run_command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     ("last", "said"),
     [
-        (("failed", "The scheduler has ended."), "ended with an error: The scheduler has ended."),
-        (("ready", ""), "was killed while it was ready"),
+        (
+            ("failed", "The scheduler has ended."),
+            "make up. The last stack ended with an error: The scheduler",
+        ),
+        (("ready", ""), "make up. The last stack was killed while it was ready"),
         (("stopped", ""), "Nothing is running.\n"),
     ],
 )
