@@ -59,7 +59,7 @@ def test_every_finding_is_a_line_of_the_log(tmp_path: Path, capsys: pytest.Captu
     for finding in ("source 7 of 'a'", "destination 9 of 'a'", "1 self_loop_edges of 'a:to:a'"):
         assert sum(finding in line for line in logged) == 1
     assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith("(and 2 more)")
+    assert "(and 2 more). Correct the input" in str(caught.value)
 
 
 def test_data_docs_can_be_left_out(tmp_path: Path) -> None:
