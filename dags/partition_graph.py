@@ -159,7 +159,9 @@ with DAG(
         ).expand(range=to_read.output)
     validate = ValidateGraphOperator(task_id="validate", **checks, **pod("validate"))
     lock = LockGraphOperator(task_id="lock").as_setup()
-    revalidate = RevalidateGraphOperator(task_id="revalidate", **VALIDATION, **pod("validate"))
+    revalidate = RevalidateGraphOperator(
+        task_id="revalidate", **VALIDATION, **templates(IngestConfig), **pod("validate")
+    )
     schema = WriteSchemaOperator(task_id="schema")
     with TaskGroup("preparation", tooltip="Split and sort the edges in several tasks"):
         to_prepare = PlanPreparationOperator(task_id="plan", **PREPARATION)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -79,35 +79,74 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
         return result.to_json()
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        from partition_ops.jobs.open_graph import ingest_graph_file, ingested_graph_of
+        return ingest_tables(self, destination, progress)
 
-        opened = GraphStorageHook(self.storage_conn_id).open_store
-        with self._open_earlier(destination) as run:
-            earlier = None if run is None or is_saved_graph(self.input_uri) else ingested_graph_of(run)
-            return ingest_graph_file(
-                self.config(IngestConfig),
-                self.input_uri,
-                destination,
-                opened,
-                previous=earlier,
-                data_docs=is_installed("great_expectations"),
-                progress=progress,
-            )
 
-    @contextmanager
-    def _open_earlier(self, destination: Store) -> Iterator[Store | None]:
-        """Open the earlier run; ``latest`` means the newest published one, if there is one.
+def ingest_tables(operator: GraphStageOperator, destination: Store, progress: Progress) -> StageResult:
+    """Make the graph of an operator that has the options of `IngestTablesOperator`, unless that is done."""
+    from partition_ops.jobs.open_graph import ingest_graph_file
 
-        The task comes before the lock of the graph. `PartitionNodesOperator`, which comes after it, checks
-        that no other run has been published in between; if the task is cleared then, the run that was noted
-        under the lock counts.
-        """
-        from partition_ops.artifacts.latest import latest_run, read_beginning
+    with _open_earlier(operator, destination) as earlier:
+        return ingest_graph_file(
+            operator.config(IngestConfig),
+            operator.input_uri,
+            destination,
+            GraphStorageHook(operator.storage_conn_id).open_store,
+            previous=earlier,
+            data_docs=is_installed("great_expectations"),
+            progress=progress,
+        )
 
-        previous = self.config(PreviousOptions).previous or ""
-        if previous == LATEST_RUN:
-            beginning = read_beginning(destination.above(1))
-            with self.graph_of(destination) as graph:
-                previous = (beginning["latest"] if beginning else latest_run(graph)) or ""
-        with self.open_previous(destination, previous) as run:
-            yield run
+
+def must_ingest_again(operator: GraphStageOperator, destination: Store) -> bool:
+    """Return whether tables have changed since they were ingested, or another run is to be continued now.
+
+    Nothing tells whether rows on servers have changed. A graph that has such rows is ingested again only if
+    another run is to be continued.
+
+    Args:
+        operator: One that has the options of `IngestTablesOperator`.
+        destination: Root of the ingested graph.
+    """
+    from partition_ops.artifacts.records import read_record
+    from partition_ops.jobs.open_graph import ingestion_of
+    from partition_ops.storage.uris import split_uri
+
+    opened, (folder, name) = (
+        GraphStorageHook(operator.storage_conn_id).open_store,
+        split_uri(operator.input_uri),
+    )
+    config = operator.config(IngestConfig)
+    with opened(folder) as source, _open_earlier(operator, destination) as earlier:
+        task = ingestion_of(config, source, name, destination, opened, earlier)
+        if task.status().done:
+            return False
+        if not _on_servers(task.options.get("graph", {})):
+            return True
+        known = read_record(destination, "ingest")["options"].get("previous")
+        return bool(known != task.options.get("previous"))
+
+
+def _on_servers(graph_file: Mapping[str, Any]) -> bool:
+    """Return whether rows of a ``graph.yaml`` come from servers."""
+    specs = [spec or {} for part in ("nodes", "edges") for spec in graph_file.get(part, {}).values()]
+    return any(isinstance(spec.get("table"), Mapping) and "connection" in spec["table"] for spec in specs)
+
+
+@contextmanager
+def _open_earlier(operator: GraphStageOperator, destination: Store) -> Iterator[Store | None]:
+    """Open the ingested graph of the earlier run; ``latest`` means the newest published one, if there is one.
+
+    The task ``ingest`` comes before the lock of the graph. After the lock, the run that was noted under it
+    counts. `PartitionNodesOperator` checks that the nodes have the IDs of the run that it continues.
+    """
+    from partition_ops.artifacts.latest import latest_run, read_beginning
+    from partition_ops.jobs.open_graph import ingested_graph_of
+
+    previous = operator.config(PreviousOptions).previous or ""
+    if previous == LATEST_RUN:
+        beginning = read_beginning(destination.above(1))
+        with operator.graph_of(destination) as graph:
+            previous = (beginning["latest"] if beginning else latest_run(graph)) or ""
+    with operator.open_previous(destination, previous) as run:
+        yield None if run is None or is_saved_graph(operator.input_uri) else ingested_graph_of(run)

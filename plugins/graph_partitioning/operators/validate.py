@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
-from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator, push
+from graph_partitioning.operators.base import (
+    LATEST_RUN,
+    GraphStageOperator,
+    explain_failures,
+    push,
+    task_progress,
+)
+from graph_partitioning.operators.ingest import ingest_tables, must_ingest_again
 from graph_partitioning.operators.mapped import MappedTasks
 from graph_partitioning.options import Replacement, is_true, run_config
 from graph_partitioning.runs import ESTIMATE_KEY
 from partition_ops.artifacts.layout import VALIDATE_GATHER, VALIDATE_SCATTER
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.system.extras import is_installed
@@ -179,13 +187,34 @@ class GatherValidationOperator(MappedTasks, GraphStageOperator, stage="validate"
         self.range = range
 
 
-class RevalidateGraphOperator(ValidateGraphOperator):
+class RevalidateGraphOperator(ValidateGraphOperator, options=(IngestConfig,)):
     """Checks a graph again if it has changed since `ValidateGraphOperator`. It comes after the lock.
 
     A run may wait for the lock of its graph for a day, and the input may change in this time. If it has not,
-    the task does nothing.
+    the task does nothing. Tables that have changed are ingested again. So are tables whose nodes must keep
+    the IDs of a run that was published meanwhile.
 
-    Args: As for `ValidateGraphOperator`, with the same values.
+    Args: As for `ValidateGraphOperator` and `IngestTablesOperator`, with the same values.
     """
 
     before_lock = False
+
+    def execute(self, context: Context) -> Any:
+        if is_graph_file(self.input_uri):
+            self._ingest_again(context)
+        return super().execute(context)
+
+    def _ingest_again(self, context: Context) -> None:
+        from partition_ops.artifacts.layout import INGEST
+
+        hook = GraphStorageHook(self.storage_conn_id)
+        with (
+            explain_failures(self.log),
+            self.graph_file(hook) as (folder, name),
+            hook.open(self._table_root(folder, name)) as root,
+            self.fenced(context, root),
+        ):
+            graph = root.child(INGEST)
+            if must_ingest_again(self, graph):
+                self.log.info("ingest: done again, because tables or the run to be continued have changed")
+                ingest_tables(self, graph, task_progress(context, self.log))

@@ -45,7 +45,7 @@ from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import schema_document
 from tests.graphs import Layout, library
-from tests.tables import SHOP, write_shop
+from tests.tables import ITEMS, SHOP, write_shop
 
 DAGS = Path(__file__).parents[3] / "dags"
 
@@ -169,6 +169,29 @@ def test_tables_replace_a_graph_only_if_they_may(where: dict[str, Any], tmp_path
     with pytest.raises(AirflowFailException, match="of another input"):
         TaskInstance("two").run(operator)
     assert not any(True for _ in root(where).list(f"runs/{run_folder('two')}/ingest/nodes"))
+
+
+def test_tables_that_change_while_their_run_waits_are_ingested_again(
+    where: dict[str, Any], tmp_path: Path
+) -> None:
+    graph = SHOP.replace("graph_name: shop", "graph_name: small")
+    tables = write_shop(tmp_path / "tables", graph=graph)
+    where = {**where, "input_uri": str(tables / "graph.yaml")}
+
+    def ingested(run_id: str, cls: Any) -> tuple[bool, bytes]:
+        validate(where, run_id, cls, on_defect={"duplicate_edges": "warn"})
+        folder = f"runs/{run_folder(run_id)}/"
+        written = root(where).read_bytes(f"{folder}ingest/records/ingest.json")
+        report = root(where).read_json(f"{folder}validation/report.json")
+        return report["num_nodes"]["item"] > len(ITEMS), written
+
+    TaskInstance("one").run(IngestTablesOperator(task_id="ingest", run_id="one", **where))
+    first = ingested("one", ValidateGraphOperator)
+    lock(where, TaskInstance("one"))
+    assert ingested("one", RevalidateGraphOperator) == first  # neither is done again
+    write_shop(tables, graph=graph, items=[*ITEMS, {**ITEMS[0], "sku": "late"}])
+    grown, _ = ingested("one", RevalidateGraphOperator)
+    assert grown and not first[0]
 
 
 def test_it_does_not_wait_for_ever(where: dict[str, Any]) -> None:
