@@ -112,3 +112,12 @@ def test_a_comparison_names_runs_as_the_list_does() -> None:
     page = render("compare.html", graph=graph, a=entries[0], b=entries[1], tables=[], moved="")
     assert f'title="{row.name}">2026-01-02 00:00 UTC</span>' in page
     assert 'title="of_the_command_line">2026-01-02 00:09 UTC</span>' in page
+
+
+@pytest.mark.parametrize("unnamed", ["", "s3://graphs/inptu/shop"])
+def test_an_input_that_no_run_has_read_can_be_taken_off_the_list(unnamed: str) -> None:
+    run = RunState(KEY, created=NOW, started=NOW, **STATES["failed"])
+    graph = Graph("s3://graphs/output/shop", None, runs={KEY: run}, unnamed=unnamed)
+    page = render("graph.html", graph=graph, rows=graph.rows, charts=[], actions=Actions(manage=True))
+    assert (">Remove the graph</button>" in page) == (not unnamed)
+    assert ("No run has read this input" in page) == bool(unnamed)
