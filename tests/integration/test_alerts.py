@@ -139,6 +139,7 @@ def test_a_graph_that_was_not_renewed_is_told_once_in_its_days(
     for _, message in told:
         assert message["title"] == f"{where['input_uri']}: the graph was not renewed"
         assert "published last on" in message["text"] and "none of" in message["text"]
+        assert message["text"].endswith("should have changed, check what writes its input.")
 
 
 def test_a_look_that_fails_is_told(where: dict[str, Any], told: Told) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 REASON = "reason"
 VARIABLE = "variable:"
+STARTS = "A run starts now; a message follows if it fails."
+WAITS = "No run starts. If the graph should have changed, check what writes its input."
 NOT_FINISHED = "{} was published, but is no longer finished"
 MOST_NODES = 200_000  # values of a list of graphs
 
@@ -74,8 +76,9 @@ class LookForChangesOperator(BaseOperator):
         changed, reason, previous = self._find_changes()
         context["ti"].xcom_push(key=REASON, value=reason)
         self.log.info("%s", reason)
-        self._tell_age(context, reason)
-        if not changed and not is_true(self.force):
+        starts = changed or is_true(self.force)
+        self._tell_age(context, f"{reason}. {STARTS if starts else WAITS}")
+        if not starts:
             raise AirflowSkipException(reason)
         return {"previous": previous, **self.graph}
 
