@@ -51,6 +51,11 @@ class Folders:
         return self.root / "state.json"
 
     @property
+    def uploads(self) -> Path:
+        """The folders of the user's graphs that were uploaded, by name."""
+        return self.root / "uploads.json"
+
+    @property
     def lock(self) -> Path:
         """The lock that the supervisor holds while it runs."""
         return self.root / "supervisor.lock"

@@ -241,7 +241,7 @@ Logs       {_short(found.folders.logs)}
 To partition a graph: in the browser, Dags > Partition a graph > Trigger. The form names the example
 graph in {INPUT_URI}, which needs 'warn' for "On duplicate edges";
 results go to {OUTPUT_URI}.
-A graph of your own: make upload GRAPH=folder
+A graph of your own: make upload GRAPH=folder, again if it has grown
 'make demo' uses this Airflow while it runs.
 To stop: make down
 """

@@ -347,7 +347,9 @@ def test_the_folder_of_the_project_is_not_uploaded_for_want_of_a_name(
     assert "call 'make upload GRAPH=folder'" in capsys.readouterr().err
 
 
-def test_a_graph_is_uploaded_once(tmp_path: Path, s3_settings: StorageSettings, s3_root: str) -> None:
+def test_a_graph_is_uploaded_and_only_its_folder_replaces_it(
+    tmp_path: Path, s3_settings: StorageSettings, s3_root: str
+) -> None:
     with pytest.raises(StackError, match="no graph"):
         upload(Folders(tmp_path), tmp_path)
     graph = library().write(tmp_path / "mine")
@@ -359,6 +361,12 @@ def test_a_graph_is_uploaded_once(tmp_path: Path, s3_settings: StorageSettings, 
         assert {one.key for one in there.list()} == {one.key for one in open_store(str(graph)).list()}
     with pytest.raises(StackError, match="mine"):
         upload_to(s3_root, graph, "metadata.json", s3_settings)
+    (graph / "more.csv").write_text("a graph that has grown")
+    (first := next(graph.glob("*/*"))).unlink()
+    upload_to(s3_root, graph, "metadata.json", s3_settings, again=True)
+    with open_store(f"{s3_root}/mine", s3_settings) as there:
+        found = {one.key for one in there.list()}
+    assert "more.csv" in found and str(first.relative_to(graph)) not in found and "lock.json" not in found
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "graph.yaml").write_text("name: x")
     assert upload_to(s3_root, tmp_path / "tables", "graph.yaml", s3_settings).endswith("/tables/graph.yaml")
