@@ -296,6 +296,16 @@ def test_storage_that_does_not_answer_is_not_waited_for(site: Site, admin: Brows
     admin.wait_for_text("small", "auto (")  # the page asks again by itself
 
 
+def test_actions_appear_with_the_figures_that_were_missing(site: Site, admin: Browser, first: Run) -> None:
+    admin.open(site.url(graph_path(site, first)))
+    admin.wait_for_text("Remove older runs")
+    form = "document.getElementById('retain')"
+    admin.evaluate(f"{form}.remove()")  # a page without figures has none
+    admin.evaluate("document.getElementById('live').append(document.createElement('p'))")
+    admin.evaluate("document.querySelector('#live > p:last-child').dataset.pending = ''; refresh()")
+    wait_until(lambda: admin.evaluate(f"{form} !== null"), seconds=60)
+
+
 def test_a_refused_action_says_why(site: Site, admin: Browser, first: Run, root: Store) -> None:
     """A page that was opened before somebody else published the run offers what cannot be done any more."""
     admin.open(site.url(graph_path(site, first)))

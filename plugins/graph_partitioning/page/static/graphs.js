@@ -71,7 +71,7 @@ async function refresh(whole = false, address = location.href) {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("live");
     if (!fresh) return;
-    if (whole || (waits && !busy && !document.querySelector(".actions details[open]"))) {
+    if (whole || (waits && !busy && !get("again")?.open)) {
       if (whole) history.replaceState(null, "", address);
       document.title = page.title;
       shown = fresh.innerHTML;
