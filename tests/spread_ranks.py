@@ -46,9 +46,13 @@ def compare(comm: Any, seed: int) -> None:
     """Compare clusters, the graph of clusters, and refined partitions of a random graph."""
     random = np.random.default_rng(seed)
     whole = random_graph(random)
-    spread = SpreadOverRanks(comm, whole.offsets, lambda: whole)
-    begin, end = (int(whole.offsets[node]) for node in (spread.own.start, spread.own.stop))
-    piece = spread.take(whole.neighbours[begin:end].copy())
+    spread = SpreadOverRanks(comm, whole.num_nodes, lambda node: int(whole.offsets[node]), lambda: whole)
+    own = whole.offsets[spread.own.start : spread.own.stop + 1]
+    piece = spread.take(own - own[0], whole.neighbours[own[0] : own[-1]].copy())
+    assert (spread.half_edges(piece), spread.connected(piece)) == (
+        whole.num_half_edges,
+        np.count_nonzero(np.diff(whole.offsets)),
+    )
     most = int(random.integers(1, 50))
     labels = find_clusters(piece, most, seed, spread=spread)
     np.testing.assert_array_equal(labels, find_clusters(whole, most, seed))

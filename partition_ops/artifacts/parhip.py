@@ -7,6 +7,8 @@ version 11, neighbours have 32 bits; source: KaMinPar's parser of this format.
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -137,7 +139,24 @@ def read_degrees(store: Store, key: str) -> Words:
     return degrees
 
 
-def read_parhip_slice(store: Store, key: str, begin: int, end: int, dtype: np.dtype[Any]) -> ParhipGraph:
+def offset_reader(store: Store, key: str) -> tuple[int, Callable[[int], int]]:
+    """Return the number of nodes, and what reads the position of a node's first neighbour, a word at a time.
+
+    Raises:
+        InvalidInputError: The file is not a ParHIP file, or is truncated.
+    """
+    nodes, _, width = _check_header(_words(store, key, 0, HEADER_WORDS).tolist(), store.uri_of(key))
+
+    def offset(node: int) -> int:
+        place = _words(store, key, HEADER_WORDS + node, HEADER_WORDS + node + 1)
+        return (int(place[0]) - header_bytes(nodes)) // width
+
+    return nodes, offset
+
+
+def read_parhip_slice(
+    store: Store, key: str, begin: int, end: int, dtype: np.dtype[Any], *, mapped: bool = False
+) -> ParhipGraph:
     """Read the nodes from ``begin`` up to ``end`` and their neighbours, without the rest of the file.
 
     Args:
@@ -145,26 +164,40 @@ def read_parhip_slice(store: Store, key: str, begin: int, end: int, dtype: np.dt
         key: Key of the file.
         begin: First node.
         end: End of the range of nodes.
-        dtype: Integer type of the result; the caller ensures that all numbers fit.
+        dtype: Integer type of the neighbours; the caller ensures that all numbers fit.
+        mapped: Whether the neighbours are mapped, from a temporary file without a name.
 
     Returns:
-        The slice: (end - begin + 1,) offsets, from 0, and neighbours by their homogeneous ID.
+        The slice: (end - begin + 1,) int64 offsets, from 0, and neighbours by their homogeneous ID.
 
     Raises:
         InvalidInputError: The file is not a ParHIP file, or is truncated.
 
-    Peak memory: the slice, and 64 MiB.
+    Peak memory: the slice, of which neighbours that are mapped need none, and 64 MiB.
     """
     nodes, _, width = _check_header(_words(store, key, 0, HEADER_WORDS).tolist(), store.uri_of(key))
     places = _words(store, key, HEADER_WORDS + begin, HEADER_WORDS + end + 1) - header_bytes(nodes)
     places //= width
-    neighbours = np.empty(int(places[-1] - places[0]), dtype)
-    skipped = header_bytes(nodes) // width  # as many numbers as fit before the first neighbour
-    for first in range(int(places[0]), int(places[-1]), WORDS_AT_ONCE):
-        last = min(first + WORDS_AT_ONCE, int(places[-1]))
-        found = _words(store, key, skipped + first, skipped + last, width)
-        neighbours[first - places[0] : last - places[0]] = found
-    return ParhipGraph((places - places[0]).astype(dtype), neighbours)
+    places -= (before := int(places[0]))
+    count = int(places[-1])
+    skipped = header_bytes(nodes) // width + before  # as many numbers as fit before the first neighbour
+
+    def pieces() -> Iterator[npt.NDArray[Any]]:
+        for first in range(0, count, WORDS_AT_ONCE):
+            last = min(first + WORDS_AT_ONCE, count)
+            yield _words(store, key, skipped + first, skipped + last, width).astype(dtype, copy=False)
+
+    if mapped and count:
+        with tempfile.TemporaryFile() as stream:
+            for piece in pieces():
+                stream.write(piece.data)
+            stream.flush()
+            return ParhipGraph(places, np.memmap(stream, dtype, "c"))
+    neighbours, first = np.empty(count, dtype), 0
+    for piece in pieces():
+        neighbours[first : first + len(piece)] = piece
+        first += len(piece)
+    return ParhipGraph(places, neighbours)
 
 
 def _words(store: Store, key: str, begin: int, end: int, width: int = WORD) -> npt.NDArray[Any]:

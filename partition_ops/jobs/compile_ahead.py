@@ -6,6 +6,7 @@ import json
 import tempfile
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.matching import best_matching
-from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
+from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters, merge
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.multilevel.search import fill_up
@@ -81,10 +82,24 @@ def _compile_variants(source: Store, run: Store) -> None:
     for each, limits in ((graph, constraints), (smaller, constraints.contracted(numbers, smaller.num_nodes))):
         parts = np.zeros(each.num_nodes, np.int32)
         refine(each, limits, parts)
+    if find_spec("mpi4py") is not None:
+        _compile_for_ranks(Problem(PartitionConfig(num_parts=2), metadata, run))
     twice = np.zeros(2, np.int64), np.ones(2, np.int64)  # parallel edges, of two edges and of two types
     collect_edges(2, [(0, 2), (0, 2)], 4, [(0, *twice), (1, *twice)])
     best_matching(np.eye(2, dtype=np.int64))
     fill_up(graph, constraints, np.zeros(graph.num_nodes, np.int32), np.ones(MANY_PARTS, np.int64), 1.0)
+
+
+def _compile_for_ranks(problem: Problem) -> None:
+    """Compile what MPI's ranks use: they have narrow arrays."""
+    graph, limits = Graph.of_input(problem.graph), constraints_of(problem)
+    graph = graph._replace(offsets=graph.offsets.astype(np.int32))
+    classes, degrees = limits.classes.astype(np.int8), limits.in_degrees.astype(np.int32)
+    limits = limits._replace(classes=classes, in_degrees=degrees)
+    smaller, numbers = contract(graph, find_clusters(graph, CLUSTER, 0))
+    limits.contracted(numbers, smaller.num_nodes)
+    merge(smaller, smaller, smaller.num_nodes)
+    refine(graph, limits, np.zeros(graph.num_nodes, np.int32))
 
 
 def _write_graph(folder: Path, factor: float) -> None:

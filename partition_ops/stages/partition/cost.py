@@ -48,12 +48,17 @@ def _ranks(
 ) -> tuple[tuple[TaskEstimate, ...], str]:
     """Return the ranks of an engine, the first with the process that starts them, and options for them.
 
-    Both use the same pages of libraries.
+    This process needs the memory of ``engine`` only before and after the ranks run. Both use the same pages
+    of libraries.
     """
     if not engine.ranks:
         return (), ""
     first, *others = engine.ranks
-    starting = replace(first, name="partition with rank 0", memory=memory + first.held, mapped=mapped)
+    slices = first.mapped - LIBRARIES
+    with_rank = memory - engine.held + first.held
+    starting = replace(
+        first, name="partition with rank 0", memory=max(memory, with_rank) + slices, mapped=mapped + slices
+    )
     number = sum(rank.number for rank in engine.ranks)
     hosts = config.own(MpiOptions).hostfile or "FILE"
     return (starting, *others), f"--engine {config.engine} --mpi-ranks {number} --hostfile {hosts}"

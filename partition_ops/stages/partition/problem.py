@@ -115,6 +115,11 @@ class Problem:
         """What a node must save to leave its old partition, in the unit of the weights of edges."""
         return self.config.migration_price * self.row_weight
 
+    def forget(self) -> None:
+        """Free the arrays with an entry a node; they are read again when they are used."""
+        for name in ("graph", "in_degrees", "classes"):
+            vars(self).pop(name, None)
+
     @property
     def num_parts(self) -> int:
         """See `PartitionConfig.all_parts`."""

@@ -99,18 +99,18 @@ def test_the_verb_prints_each_task_and_what_would_fit(
 ) -> None:
     graph_of(tmp_path / "in", *LARGE)
     words = ["estimate", str(tmp_path / "in"), "--num-parts", "64", "--engine", "two-level", "--workers", "4"]
-    assert main([*words, "--memory", "8G"]) == 0
+    assert main([*words, "--memory", "4G"]) == 0
     text = capsys.readouterr().out
-    assert main([*words, "--memory", "8G", "--json"]) == 0
+    assert main([*words, "--memory", "4G", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     config, source = RunConfig(num_parts=64, engine="two-level"), LocalStore(tmp_path / "in")
-    expected = estimate_workers(config, source, workers=4, memory=8 * GIB, cores=document["cores"])
+    expected = estimate_workers(config, source, workers=4, memory=4 * GIB, cores=document["cores"])
     assert document == json.loads(json.dumps(expected.to_json()))
-    assert not document["fits"] and "It does not fit on 4 workers of 8.0 GiB." in text
+    assert not document["fits"] and "It does not fit on 4 workers of 4.0 GiB." in text
     for line in ("validate scatter", "partition with rank 0", "partition rank", "convert gather"):
         assert any(shown.startswith(line) for shown in text.splitlines())
     assert "One task each, on one worker: schema, idmap, quality, publish." in text
-    assert "Least number of workers of 8.0 GiB: none is enough for " in text
+    assert "Least number of workers of 4.0 GiB: none is enough for " in text
     for wrong in ("0", "5000", "two"):
         with pytest.raises(SystemExit, match="2"):
             main([*words[:-1], wrong])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +33,8 @@ from partition_ops.system.extras import check_installed
 
 RANK_MODULE = "partition_ops.stages.partition.mpi.two_level_rank"
 logger = logging.getLogger("partition_ops")
-RANK_BYTES = 60  # of a node, in each of MPI's ranks
-MOST_CLUSTERED = 1 << 30  # bytes of a graph of clusters, for METIS; a larger one is contracted again
+CLUSTERED = 4  # bytes of the graphs of clusters and of METIS, a half-edge of a graph with communities
+MOST_CLUSTERED = 1 << 30  # a larger graph of clusters is contracted again
 
 
 class TwoLevel(Engine):
@@ -61,9 +62,8 @@ class TwoLevel(Engine):
         Peak memory: 36 bytes a node; 12 bytes a half-edge of the graph of clusters, which has a tenth of the
         graph's if that has communities, and 180 bytes a half-edge of the last such graph, which has at most
         2**24; for each thread up to 200 bytes times the largest degree. The graph itself stays mapped if its
-        file has 32 bits for a neighbour, and takes 4 bytes a half-edge otherwise. With MPI's ranks, that is
-        what rank 0 takes, with its share of the graph's half-edges; the other ranks take 60 bytes a node and
-        4 bytes for each of their half-edges, and this process 20 bytes a node.
+        file has 32 bits for a neighbour, and takes 4 bytes a half-edge otherwise. With MPI's ranks, this
+        process takes 20 bytes a node before and after they run; for the ranks, see `two_level_rank`.
         """
         ranks = problem.config.own(MpiOptions).ranks
         if ranks is not None and not len(problem.edge_weights):
@@ -82,22 +82,36 @@ class TwoLevel(Engine):
         number = max(mpi.ranks or 0, machine.workers)
         if number == 0:
             return alone
-        each = machine.base + RANK_BYTES * sizes.nodes + 4 * sizes.half_edges // number
-        first = each + min(4 * sizes.half_edges, MOST_CLUSTERED)
-        note = f"each MPI rank takes about {each / 2**30:.1f} GiB, rank 0 up to {first / 2**30:.1f} GiB"
-        ranks = (
-            TaskEstimate(name="rank 0", number=1, memory=first, mapped=LIBRARIES),
-            TaskEstimate(name="rank", number=number - 1, memory=each, mapped=LIBRARIES),
+        clustered = _clustered(sizes)
+        each = max(28 * sizes.nodes, 25 * sizes.nodes + clustered // number)
+        first = max(each, 13 * sizes.nodes + clustered)
+        slices = 4 * sizes.half_edges // number
+        ranks = tuple(
+            TaskEstimate(
+                name=name,
+                number=count,
+                memory=machine.base + held + slices,
+                mapped=LIBRARIES + slices,
+            )
+            for name, count, held in (("rank 0", 1, first), ("rank", number - 1, each))
         )
+        sizes_of = [f"{rank.held / 2**30:.1f} GiB" for rank in ranks]
+        note = f"each MPI rank takes about {sizes_of[1]}, rank 0 up to {sizes_of[0]}"
+        note += f", without the {slices / 2**30:.1f} GiB that each maps"
         here = 0 if machine.workers or mpi.hostfile else sum(rank.number * rank.held for rank in ranks)
-        held = NODE_BYTES * sizes.nodes + here
+        held = max(NODE_BYTES * sizes.nodes, here)
         return EngineCost(held=held, seconds=alone.seconds, note=note, ranks=ranks[:number])
+
+
+def _clustered(sizes: Sizes) -> int:
+    """Return the bytes of the graphs of clusters, with METIS."""
+    return min(CLUSTERED * sizes.half_edges, MOST_CLUSTERED)
 
 
 def cost_over_clusters(config: PartitionConfig, sizes: Sizes, *, searched: bool) -> EngineCost:
     """Return what one partitioning over clusters takes, if the whole graph is searched for moves or not."""
     node_bytes = 36 + (37 + 4 * config.all_parts if searched else 0)
-    held = node_bytes * sizes.nodes + min(4 * sizes.half_edges, MOST_CLUSTERED)
+    held = node_bytes * sizes.nodes + _clustered(sizes)
     doublings = max((config.all_parts - 1).bit_length(), 1)
     seconds = sizes.edges * (0.075e-6 if searched else 0.05e-6) * doublings
     note = "a graph without communities takes more"
@@ -123,6 +137,13 @@ def cut_over_clusters(
         spare: See `cut_by_metis`.
         spread: Where the neighbours of the graph are.
     """
+    parts = _cut_clusters(config, tuning, level, spare, spread)
+    refine(level.graph, level.constraints, parts, tuning=tuning, spread=spread)
+    return parts
+
+
+def _cut_clusters(config: PartitionConfig, tuning: Tuning, level: Level, spare: int, spread: Whole) -> Parts:
+    """Return (nodes,) int32, the partitions of clusters; their graphs need no more memory then."""
     levels = _levels(config, tuning, level, spread)
     smallest = levels[-1]
 
@@ -136,10 +157,8 @@ def cut_over_clusters(
 
     first = levels[min(len(levels) - 1, 1)]
     parts = spread.once(small, smallest.graph, first.graph.num_nodes)
-    level = levels[0]
-    parts = parts[level.labels] if len(level.labels) else parts
-    refine(level.graph, level.constraints, parts, tuning=tuning, spread=spread)
-    return parts
+    labels = levels[0].labels
+    return parts[labels] if len(labels) else parts
 
 
 def _levels(config: PartitionConfig, tuning: Tuning, level: Level, spread: Whole) -> list[Level]:
@@ -151,7 +170,7 @@ def _levels(config: PartitionConfig, tuning: Tuning, level: Level, spread: Whole
     def size(graph: Graph, number: int) -> int:
         if graph is whole and graph.num_nodes <= tuning.few_nodes:
             return 0
-        half_edges = int(spread.offsets(graph)[-1]) if graph is whole else graph.num_half_edges
+        half_edges = (spread if graph is whole else WHOLE).half_edges(graph)
         if half_edges == 0:
             return 0
         further = max(number - len(how.clusters) + 1, 0)
@@ -161,8 +180,7 @@ def _levels(config: PartitionConfig, tuning: Tuning, level: Level, spread: Whole
         return max(2, whole.num_nodes // (count * config.all_parts))
 
     def worthwhile(graph: Graph, clusters: int) -> bool:
-        offsets = spread.offsets(graph) if graph is whole else graph.offsets
-        connected = int(np.count_nonzero(offsets[1:] > offsets[:-1]))
+        connected = (spread if graph is whole else WHOLE).connected(graph)
         return (clusters - (graph.num_nodes - connected)) / connected <= how.shrinking
 
     return contract_levels(level, how, size, config.seed, step=0, worthwhile=worthwhile, spread=spread)
@@ -178,14 +196,20 @@ def _over_ranks(problem: Problem) -> Parts | None:
         return None
     from partition_ops.stages.partition.mpi.job import partition_over_ranks
 
-    limits = constraints_of(problem)
-    more = {
+    return partition_over_ranks(RANK_MODULE, problem, classes=True, more=_told(problem))
+
+
+def _told(problem: Problem) -> dict[str, Any]:
+    """Return what the ranks are told of the constraints."""
+    limits, degrees = constraints_of(problem), None
+    if len(limits.in_degrees):
+        degrees = np.promote_types(np.int32, np.min_scalar_type(limits.in_degrees.max()))
+    return {
         "limits": limits.most.tolist(),
         "degree_columns": limits.degree_columns.tolist(),
-        "in_degrees": bool(len(limits.in_degrees)),
+        "in_degrees": None if degrees is None else degrees.name,
         "spare": int(problem.limits_in_edges),
     }
-    return partition_over_ranks(RANK_MODULE, problem, classes=True, more=more)
 
 
 ENGINE = TwoLevel()

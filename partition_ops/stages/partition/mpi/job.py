@@ -24,6 +24,7 @@ from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.storage import StorageSettings, Store, open_store
 
 MEMORY_MARK = "@partition-ops-memory "
+NUMBERS_AT_ONCE = 1 << 22
 logger = logging.getLogger("partition_ops")
 
 
@@ -50,6 +51,7 @@ def partition_over_ranks(
     try:
         if classes:
             artifacts.write_array(layout.RANKS_CLASSES, problem.classes)
+            problem.forget()  # a rank on this machine needs the memory
         if homes is not None:
             artifacts.write_array(layout.RANKS_HOMES, homes)
         told = {**_job(problem, nodes), "has_classes": classes, "follows": homes is not None, **(more or {})}
@@ -105,12 +107,31 @@ class Work:
         """Number of nodes of the graph."""
         return int(self.job["nodes"])
 
-    def read_array(self, key: str, dtype: type[np.number[Any]], begin: int, end: int) -> npt.NDArray[Any]:
-        """Read a part of an array with an entry a node, which ends the file after NumPy's header."""
+    def read_array(
+        self,
+        key: str,
+        dtype: type[np.number[Any]],
+        begin: int,
+        end: int,
+        narrow: npt.DTypeLike | None = None,
+    ) -> npt.NDArray[Any]:
+        """Read a part of an array with an entry a node, which ends the file after NumPy's header.
+
+        Args:
+            key: Key of the file.
+            dtype: Type of the file's numbers.
+            begin: First node.
+            end: End of the range of nodes.
+            narrow: Type of the result, which all numbers fit; None for that of the file.
+        """
         found, size = self.store.stat(key), np.dtype(dtype).itemsize
         first = (found.size if found else 0) - size * self.nodes
-        content = self.store.read_range(key, first + size * begin, first + size * end)
-        return np.frombuffer(content, dtype).copy()
+        array = np.empty(end - begin, narrow or dtype)
+        for start in range(begin, end, NUMBERS_AT_ONCE):
+            stop = min(start + NUMBERS_AT_ONCE, end)
+            content = self.store.read_range(key, first + size * start, first + size * stop)
+            array[start - begin : stop - begin] = np.frombuffer(content, dtype)
+        return array
 
 
 def do_work(partition: Callable[[Work], Parts]) -> None:

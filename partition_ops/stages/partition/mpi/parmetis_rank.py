@@ -29,7 +29,7 @@ def _partition(work: Work) -> Parts:
     library = Library(work.config.own(MpiOptions).library)
     graph = read_parhip_slice(work.store, layout.PREPARED_GRAPH, *span, library.index)
     weights, allowed = _weights(work, span, graph.num_half_edges)
-    piece = Slice(bounds, graph.offsets, graph.neighbours, weights)
+    piece = Slice(bounds, graph.offsets.astype(library.index), graph.neighbours, weights)
     fractions = shares(work.config)
     target = Target(len(fractions), allowed, fractions, work.config.seed)
     if work.job["follows"]:

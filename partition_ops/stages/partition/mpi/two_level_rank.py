@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.parhip import open_parhip, read_degrees, read_parhip_slice
+from partition_ops.artifacts.parhip import offset_reader, open_parhip, read_parhip_slice
 from partition_ops.stages.partition.engines.two_level import cut_over_clusters
 from partition_ops.stages.partition.mpi.job import Work, do_work
 from partition_ops.stages.partition.mpi.spread_over_ranks import SpreadOverRanks
-from partition_ops.stages.partition.multilevel.graph import NOTHING, Constraints, Graph
+from partition_ops.stages.partition.multilevel.graph import Constraints, Graph
 from partition_ops.stages.partition.multilevel.levels import Level
+from partition_ops.stages.partition.multilevel.refine import MOST_NARROW
 from partition_ops.stages.partition.multilevel.tuning import TUNINGS
 from partition_ops.stages.partition.problem import Parts
 
@@ -21,21 +22,21 @@ from partition_ops.stages.partition.problem import Parts
 def _partition(work: Work) -> Parts:
     """Return the partition of every node: the same in all ranks, and as without MPI.
 
-    Peak memory: 60 bytes a node, and 4 bytes for each half-edge of this rank; in rank 0 also two graphs of
-    clusters, 12 bytes a half-edge, and METIS, as for the engine without MPI.
+    Peak memory: 28 bytes a node, and 36 bytes for each half-edge of this rank's graph of clusters; in rank 0
+    also that of all ranks, 12 bytes a half-edge, and METIS, as for the engine without MPI. The neighbours of
+    this rank's nodes are mapped, 4 bytes a half-edge.
     """
     _take_share_of_cores(work.comm)
-    degrees = read_degrees(work.store, layout.PREPARED_GRAPH)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
-    del degrees
 
     def read_all() -> Graph:
         return Graph.of_input(open_parhip(work.store.local_copy(layout.PREPARED_GRAPH)))
 
-    spread = SpreadOverRanks(work.comm, offsets, read_all)
-    own = spread.own
-    read = read_parhip_slice(work.store, layout.PREPARED_GRAPH, own.start, own.stop, np.dtype(np.int32))
-    level = Level(spread.take(read.neighbours), _constraints(work))
+    spread = SpreadOverRanks(work.comm, *offset_reader(work.store, layout.PREPARED_GRAPH), read_all)
+    own, kind = spread.own, np.dtype(np.int32)
+    piece = read_parhip_slice(work.store, layout.PREPARED_GRAPH, own.start, own.stop, kind, mapped=True)
+    graph = spread.take(piece.offsets, piece.neighbours)
+    del piece
+    level = Level(graph, _constraints(work))
     return cut_over_clusters(work.config, TUNINGS[work.config.effort], level, work.job["spare"], spread)
 
 
@@ -51,12 +52,12 @@ def _take_share_of_cores(comm: Any) -> None:
 
 
 def _constraints(work: Work) -> Constraints:
-    limits, in_degrees = work.job["limits"], NOTHING
-    if work.job["in_degrees"]:
-        in_degrees = work.read_array(layout.PREPARED_IN_DEGREES, np.int64, 0, work.nodes)
-    most = np.array(limits, np.int64)
-    classes = work.read_array(layout.RANKS_CLASSES, np.int32, 0, work.nodes)
-    columns = np.array(work.job["degree_columns"], np.int32)
+    columns, most = np.array(work.job["degree_columns"], np.int32), np.array(work.job["limits"], np.int64)
+    in_degrees, narrow = np.zeros(0, np.int32), work.job["in_degrees"]
+    if narrow is not None:
+        in_degrees = work.read_array(layout.PREPARED_IN_DEGREES, np.int64, 0, work.nodes, narrow)
+    narrow = np.int8 if len(columns) <= MOST_NARROW else np.int32
+    classes = work.read_array(layout.RANKS_CLASSES, np.int32, 0, work.nodes, narrow)
     return Constraints(classes, in_degrees, columns, np.zeros((0, most.shape[1]), np.int64), most)
 
 

@@ -37,11 +37,13 @@ class Batches:
         count: How many numbers. The size of a batch depends on it alone, not on the machine.
 
     Attributes:
+        size: How many numbers are in a batch, or fewer in the last one.
         threads: As many as there are cores for this process, or one, see `one_thread`.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self.size = max(1, min(MOST_OF_A_BATCH, count // LEAST_BATCHES))
         self.threads = 1 if _alone.get() else cores()
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
 
@@ -58,9 +60,8 @@ class Batches:
         Args:
             work: Takes the number of the thread and its slice of the batch.
         """
-        size = max(1, min(MOST_OF_A_BATCH, self.count // LEAST_BATCHES))
-        for first in range(0, self.count, size):
-            last = min(first + size, self.count)
+        for first in range(0, self.count, self.size):
+            last = min(first + self.size, self.count)
             self.share(first, last, work)
             yield slice(first, last)
 

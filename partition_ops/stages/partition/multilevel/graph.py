@@ -15,6 +15,7 @@ from partition_ops.stages.partition.problem import Parts, Problem, most_in_edges
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.signedinteger[Any]]  # int64, or narrower in MPI's ranks
 Labels = npt.NDArray[np.int32]
 NOTHING = np.zeros(0, np.int64)
 NO_LABELS = np.zeros(0, np.int32)
@@ -26,14 +27,14 @@ class Graph(NamedTuple):
     """A symmetric graph without self-loops, whose edges may have weights.
 
     Attributes:
-        offsets: (nodes + 1,) int64, where the neighbours of each node begin.
+        offsets: (nodes + 1,) int64 or narrower, where the neighbours of each node begin.
         neighbours: (half-edges,) int32.
         edge_weights: (half-edges,) int64, or empty if every edge weighs 1.
         node_weights: (nodes,) int64, how many nodes of the input graph each one stands for, or empty if that
             is 1.
     """
 
-    offsets: Integers
+    offsets: Numbers
     neighbours: Labels
     edge_weights: Integers
     node_weights: Integers
@@ -60,15 +61,15 @@ class Constraints(NamedTuple):
     contracted graph have weights in every column. The columns of the classes come first.
 
     Attributes:
-        classes: (nodes,) int32, or empty in a contracted graph.
-        in_degrees: (nodes,) int64, or empty if they are not limited.
+        classes: (nodes,) int32 or narrower, or empty in a contracted graph.
+        in_degrees: (nodes,) int64 or narrower, or empty if they are not limited.
         degree_columns: (classes,) int32, the column of the in-degrees of each class.
         weights: (nodes, columns) int64 in a contracted graph, else (0, columns).
         most: (parts, columns) int64, the limit of each partition.
     """
 
-    classes: Labels
-    in_degrees: Integers
+    classes: Numbers
+    in_degrees: Numbers
     degree_columns: Labels
     weights: Integers
     most: Integers

@@ -16,13 +16,23 @@ import numpy.typing as npt
 
 from partition_ops.stages.partition.multilevel.graph import Graph, Integers, Labels, most_looked_up
 
+Powers = npt.NDArray[np.uint8]
+
 
 class Whole:
     """All neighbours are in this process."""
 
-    def offsets(self, graph: Graph) -> Integers:
-        """Return (nodes + 1,) int64, the offsets of the graph with all neighbours."""
-        return graph.offsets
+    def half_edges(self, graph: Graph) -> int:
+        """Return the number of half-edges of the graph with all neighbours."""
+        return graph.num_half_edges
+
+    def connected(self, graph: Graph) -> int:
+        """Return how many nodes have neighbours."""
+        return int(np.count_nonzero(graph.offsets[1:] > graph.offsets[:-1]))
+
+    def of_all(self, powers: Powers) -> Powers:
+        """Return (nodes,) uint8, the largest that a process has for each node; the argument may change."""
+        return powers
 
     def most_looked_up(self, graph: Graph) -> int:
         """Return `graph.most_looked_up` of the graph with all neighbours."""

@@ -10,7 +10,13 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 
 from partition_ops.artifacts import layout, parhip
-from partition_ops.artifacts.parhip import NARROW_VERSION, open_parhip, read_degrees, read_parhip_slice
+from partition_ops.artifacts.parhip import (
+    NARROW_VERSION,
+    offset_reader,
+    open_parhip,
+    read_degrees,
+    read_parhip_slice,
+)
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.prepare.half_edges import GROUP_HALF_EDGES, digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -98,6 +104,15 @@ def test_a_large_graph_has_neighbours_of_32_bits(tmp_path: Path, monkeypatch: py
     slices = [read_parhip_slice(one, layout.PREPARED_GRAPH, 5, 40, np.dtype(np.int64)) for one in found]
     np.testing.assert_array_equal(slices[1].offsets, slices[0].offsets)
     np.testing.assert_array_equal(slices[1].neighbours, slices[0].neighbours)
+    for store in found:
+        mapped = read_parhip_slice(store, layout.PREPARED_GRAPH, 5, 40, np.dtype(np.int32), mapped=True)
+        np.testing.assert_array_equal(mapped.offsets, expected.offsets[5:41] - expected.offsets[5])
+        np.testing.assert_array_equal(mapped.neighbours, slices[0].neighbours)
+        assert isinstance(mapped.neighbours, np.memmap)
+        nothing = read_parhip_slice(store, layout.PREPARED_GRAPH, 5, 5, np.dtype(np.int32), mapped=True)
+        assert nothing.offsets.tolist() == [0] and not len(nothing.neighbours)
+        nodes, offset = offset_reader(store, layout.PREPARED_GRAPH)
+        assert [offset(node) for node in range(nodes + 1)] == expected.offsets.tolist()
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(InvalidInputError, match="truncated"):
         open_parhip(path)
