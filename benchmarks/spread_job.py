@@ -1,6 +1,7 @@
 """Compare a job on several small machines with the job on one large one: bytes, memory, processor time.
 
-    python -m benchmarks.spread_job [--scale 10] [--machines 4] [--memory 1.3G] [--parts 8] [--folder DIR]
+    python -m benchmarks.spread_job [--scale 10] [--machines 4] [--memory 1.3G] [--parts 8] [--kill]
+        [--folder DIR]
 
 It needs root, iproute2, OpenMPI and the memory and cpuacct cgroups of version 1. `benchmarks.machines`
 makes the machines of network namespaces; each has a cgroup with a limit of memory. The graph of
@@ -9,8 +10,11 @@ DAG, the tasks of ``validate``, ``prepare`` and ``convert`` are spread over the 
 its own one after another, and the machines meet on S3; ``partition`` runs the engine ``two-level`` over MPI
 with a rank on each; the other stages run on the first machine. Before, ``partition-ops run`` does the job
 on one machine without a limit. Peaks are those of the largest process, with the pages of files that it has
-mapped, and of the largest rank. With ``--output PATH``, the results also go to
-``PATH.json`` and ``PATH.md``.
+mapped, and of the largest rank. *Sent* is what the machines have sent to one another and to the server.
+
+With ``--kill``, each kind of task and each stage is first begun on a machine whose processes are killed after
+some seconds, and ``partition`` while a rank on another machine is killed. With ``--output PATH``, the results
+also go to ``PATH.json`` and ``PATH.md``.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +31,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +56,7 @@ host=$1
 shift
 exec {folder}/enter-$((${{host##*.}} - 1)) sh -c "$*"
 """
-FIGURES = ("wall", "processor", "peak", "processes")
+KILLED_AFTER, RANK_KILLED_AFTER = 2.5, 30  # seconds
 MEMORY_OF_RANKS = "largest memory of the MPI ranks in MiB: "
 
 
@@ -64,12 +69,16 @@ class Figures:
         processor: Processor seconds of all its processes.
         peak: Bytes, the largest process.
         processes: Number of processes, or of ranks.
+        sent: Bytes that the machines have sent.
+        kills: How often the processes of a machine were killed.
     """
 
     wall: float = 0.0
     processor: float = 0.0
     peak: int = 0
     processes: int = 0
+    sent: int = 0
+    kills: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,23 @@ class Machines:
         """Return what all machines have used so far."""
         groups = (self.cgroup("cpuacct", number) for number in range(self.made.machines))
         return sum(int((group / "cpuacct.usage").read_text()) for group in groups) / 1e9
+
+    def sent(self) -> int:
+        """Return the bytes that all machines have sent so far."""
+        total = 0
+        for number in range(self.made.machines):
+            shown = ["ip", "-n", self.made.namespace(number), "-s", "-j", "link", "show", "eth0"]
+            done = subprocess.run(shown, capture_output=True, check=True)
+            total += int(json.loads(done.stdout)[0]["stats64"]["tx"]["bytes"])
+        return total
+
+    def kill(self, number: int) -> bool:
+        """Kill the processes of a machine; return whether there were any."""
+        found = (self.cgroup("memory", number) / "cgroup.procs").read_text().split()
+        for process in found:
+            with suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
+        return bool(found)
 
     def enter(self, number: int, command: Sequence[str]) -> list[str]:
         return [str(self.folder / f"enter-{number}"), *command]
@@ -153,58 +179,96 @@ def options(parts: int, number: int, where: Machines) -> dict[str, Any]:
     }
 
 
-def run_spread(where: Machines, chosen: dict[str, Any], output: str) -> dict[str, Figures]:
-    """Run the job on all machines, and return the figures of its stages."""
+def run_spread(
+    where: Machines, chosen: dict[str, Any], output: str, *, kill: bool = False
+) -> dict[str, Figures]:
+    """Run the job on all machines, and return the figures of its stages, without those of what is killed."""
     from partition_ops.jobs.options import RunConfig
 
     found: dict[str, Figures] = {}
     for stage in build(RunConfig, chosen).stages():
         found[stage.name] = figures = Figures()
-        began, used = time.monotonic(), where.processor_seconds()
         say(stage.name)
+        work = StageWork(where, chosen, output, stage.name, figures, kill)
         if stage.name in SPREAD:
-            _tasks(where, chosen, output, stage.name, figures)
-        text = _call(where, 0, chosen, output, stage.name, "", (), figures)
-        figures.wall = time.monotonic() - began
-        figures.processor = where.processor_seconds() - used
-        ranks = [line.split(MEMORY_OF_RANKS)[1] for line in text.splitlines() if MEMORY_OF_RANKS in line]
-        if ranks:
-            memory = [int(one) for one in ranks[0].split(",")]
-            figures.peak, figures.processes = max(memory) << 20, len(memory)
+            work.do_tasks()
+        work.do_last()
     return found
 
 
-def _tasks(where: Machines, chosen: dict[str, Any], output: str, stage: str, figures: Figures) -> None:
-    """Do the tasks of a stage that can be spread, a kind after the other, on all machines."""
-    if stage == "convert":
-        _call(where, 0, chosen, output, stage, find_stage(stage).tasks[0].name, (), figures)
-    shares = json.loads(_call(where, 0, chosen, output, stage, "shares", (), figures).splitlines()[-1])
-    for name, share in shares.items():
+@dataclass(frozen=True)
+class StageWork:
+    """The work of a stage, on all machines."""
+
+    where: Machines
+    chosen: dict[str, Any]
+    output: str
+    stage: str
+    figures: Figures = field(default_factory=Figures)
+    kill: bool = False
+
+    def do_tasks(self) -> None:
+        """Do the tasks of a stage that can be spread, a kind after the other, on all machines."""
+        machines = self.where.made.machines
+        if self.stage == "convert":
+            self._measured([(0, find_stage(self.stage).tasks[0].name, ())])
+        shares = json.loads(measure(self._command(0, "shares")).output.splitlines()[-1])
+        for name, share in shares.items():
+            if self.kill:
+                self._killed(1, self._command(1, name, share[1 % len(share)]), 1, KILLED_AFTER)
+            self._measured([(number % machines, name, numbers) for number, numbers in enumerate(share)])
+
+    def do_last(self) -> None:
+        """Do the task that ends a stage, or all of a stage that is not spread."""
+        if self.kill:
+            ranks = self.stage == "partition"
+            after = RANK_KILLED_AFTER if ranks else KILLED_AFTER
+            self._killed(0, self._command(0, ""), int(ranks), after)
+        text = self._measured([(0, "", ())])
+        ranks_memory = [
+            line.split(MEMORY_OF_RANKS)[1] for line in text.splitlines() if MEMORY_OF_RANKS in line
+        ]
+        if ranks_memory:
+            memory = [int(one) for one in ranks_memory[0].split(",")]
+            self.figures.peak, self.figures.processes = max(memory) << 20, len(memory)
+
+    def _command(self, number: int, name: str, numbers: Sequence[int] = ()) -> list[str]:
+        """Return the command that does some tasks on a machine, see `do_task`."""
+        words = [json.dumps(self.chosen), self.output, self.stage, name, *map(str, numbers)]
+        return self.where.enter(number, [sys.executable, "-m", "benchmarks.spread_job", "--task", *words])
+
+    def _measured(self, calls: list[tuple[int, str, Sequence[int]]]) -> str:
+        """Do tasks, those of a machine one after another; return what the last one prints."""
+        where, figures = self.where, self.figures
+        began, used, sent = time.monotonic(), where.processor_seconds(), where.sent()
+
+        def work(machine: int) -> str:
+            printed = ""
+            for number, name, numbers in calls:
+                if number == machine:
+                    cost = measure(self._command(number, name, numbers))
+                    figures.peak, printed = max(figures.peak, cost.peak), cost.output
+                    figures.processes += 1
+            return printed
+
         with ThreadPoolExecutor(where.made.machines) as threads:
+            printed = [*threads.map(work, range(where.made.machines))]
+        figures.wall += time.monotonic() - began
+        figures.processor += where.processor_seconds() - used
+        figures.sent += where.sent() - sent
+        return next(filter(None, reversed(printed)), "")
 
-            def work(number: int, name: str = name, share: list[list[int]] = share) -> None:
-                for numbers in share[number :: where.made.machines]:
-                    _call(where, number, chosen, output, stage, name, numbers, figures)
-
-            list(threads.map(work, range(where.made.machines)))
-
-
-def _call(
-    where: Machines,
-    number: int,
-    chosen: dict[str, Any],
-    output: str,
-    stage: str,
-    name: str,
-    numbers: Sequence[int],
-    figures: Figures,
-) -> str:
-    """Run a task on a machine, as `do_task` says, and return what it prints."""
-    words = [json.dumps(chosen), output, stage, name, *map(str, numbers)]
-    command = [sys.executable, "-m", "benchmarks.spread_job", "--task", *words]
-    cost = measure(where.enter(number, command))
-    figures.peak, figures.processes = max(figures.peak, cost.peak), figures.processes + 1
-    return cost.output
+    def _killed(self, number: int, command: list[str], victim: int, after: float) -> None:
+        """Begin tasks on a machine, and kill the processes of a machine after some seconds."""
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as process:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(after)
+                return  # it was done before
+            self.figures.kills += self.where.kill(victim)
+            if process.wait() == 0:
+                raise RuntimeError(
+                    f"{self.stage}: machine {victim} was killed, and machine {number} saw no error"
+                )
 
 
 def do_task(chosen: str, output: str, stage_name: str, name: str, *numbers: str) -> None:
@@ -269,7 +333,7 @@ def compare(made: Network, args: argparse.Namespace) -> dict[str, Any]:
         say("one machine")
         alone = run_alone(where, chosen, f"s3://{BUCKET}/alone")
         where.limit(0, parse_size(args.memory))
-        stages = run_spread(where, chosen, f"s3://{BUCKET}/spread")
+        stages = run_spread(where, chosen, f"s3://{BUCKET}/spread", kill=args.kill)
         one, several = (artifacts(Path(name, "data", BUCKET, out)) for out in ("alone", "spread"))
     return {
         "machine": machine(),
@@ -287,29 +351,27 @@ def compare(made: Network, args: argparse.Namespace) -> dict[str, Any]:
 def text_of(found: dict[str, Any]) -> str:
     """Return the figures as Markdown."""
     alone, stages, different = found["alone"], found["stages"], found["different"]
-    total = sum(one["processor"] for one in stages.values())
-    wall = sum(one["wall"] for one in stages.values())
-    peak, count = (
-        max(one["peak"] for one in stages.values()),
-        sum(one["processes"] for one in stages.values()),
-    )
-    rows = [
-        (name, one["wall"], one["processor"], one["peak"], one["processes"]) for name, one in stages.items()
-    ]
-    rows += [("all", wall, total, peak, count)]
-    rows += [("one machine", alone["wall"], alone["processor"], alone["peak"], 1)]
+    names = ("wall", "processor", "peak", "sent", "processes", "kills")
+    every = {name: [one[name] for one in stages.values()] for name in names}
+    all_of = {name: (max if name == "peak" else sum)(values) for name, values in every.items()}
+    one_machine = {**alone, "sent": 0, "processes": 1, "kills": 0}
+    rows = [*stages.items(), ("all", all_of), ("one machine", one_machine)]
     lines = [
         f"`python -m benchmarks.spread_job --scale {found['scale']:g}`: {found['machines']} machines of"
         f" {found['memory of each']}, {found['parts']} partitions, S3 to S3.",
         f"{len(different)} of {found['artifacts']} artifacts differ from those of one machine.",
         *(f"- {key}" for key in different),
         "",
-        "| stage | wall s | processor s | largest process or rank, GiB | processes |",
-        "|---|---:|---:|---:|---:|",
-        *(f"| {name} | {a:.1f} | {b:.1f} | {c / 2**30:.2f} | {d} |" for name, a, b, c, d in rows),
+        "| stage | wall s | processor s | largest process or rank, GiB | sent, MiB | processes | kills |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+        *(
+            f"| {name} | {one['wall']:.1f} | {one['processor']:.1f} | {one['peak'] / 2**30:.2f}"
+            f" | {one['sent'] >> 20} | {one['processes']} | {one['kills']} |"
+            for name, one in rows
+        ),
         "",
-        f"The largest process or rank has {peak / alone['peak']:.2f} of the memory of one machine, and all"
-        f" together take {total / alone['processor']:.2f} of its processor time.",
+        f"The largest process or rank has {all_of['peak'] / alone['peak']:.2f} of the memory of one machine,"
+        f" and all together take {all_of['processor'] / alone['processor']:.2f} of its processor time.",
         f"Machine: {found['machine']}.",
     ]
     return "\n".join(lines) + "\n"
@@ -326,6 +388,7 @@ def main() -> int:
     parser.add_argument("--machines", type=int, default=4)
     parser.add_argument("--memory", default="1.3G", help="of each machine")
     parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--kill", action="store_true", help="kill each kind of task and each stage first")
     parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="folder of the graphs")
     parser.add_argument("--output", type=Path, help="path of the results, without .json and .md")
     parser.add_argument("--network", help=argparse.SUPPRESS)  # of the process on the switch
