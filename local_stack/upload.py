@@ -36,7 +36,10 @@ def upload(folders: Folders, path: Path) -> int:
     if found is None:
         raise StackError("Nothing is running: run 'make up' first.")
     known = _uploaded(folders)
-    again = known.get(folder.name) == str(folder)
+    before = known.get(folder.name)
+    if before not in (None, str(folder)):
+        raise StackError(f"Another folder of this name was uploaded: {before}. Rename {folder}.")
+    again = before is not None
     uri = upload_to(INPUT_ROOT, folder, documents[0], found.s3.settings(), again=again)
     write_private_json(folders.uploads, {**known, folder.name: str(folder)})
     print(f"Uploaded. Input graph: {uri}")

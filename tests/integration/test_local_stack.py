@@ -372,6 +372,17 @@ def test_a_graph_is_uploaded_and_only_its_folder_replaces_it(
     assert upload_to(s3_root, tmp_path / "tables", "graph.yaml", s3_settings).endswith("/tables/graph.yaml")
 
 
+def test_another_folder_of_the_same_name_is_not_uploaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, folders = library().write(tmp_path / "mine"), Folders(tmp_path / "stack")
+    monkeypatch.setattr("local_stack.upload.running", lambda _: object())
+    folders.uploads.parent.mkdir(parents=True)
+    folders.uploads.write_text('{"mine": "/elsewhere/mine"}')
+    with pytest.raises(StackError, match="Another folder of this name was uploaded: /elsewhere/mine"):
+        upload(folders, graph)
+
+
 def test_make_help_lists_every_target() -> None:
     text = run_command("make", "help").stdout
     targets = next(line for line in (PROJECT / "Makefile").read_text().splitlines() if ".PHONY" in line)
