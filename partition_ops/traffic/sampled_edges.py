@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -25,6 +25,7 @@ Counts = npt.NDArray[np.int64]
 Block = tuple[int, Ids, Ids]
 MOST_NARROW = 2**31 - 1
 MOST_READERS = 8  # threads that each read all edges
+PLACED_AT_ONCE = 1 << 26  # bytes of a mapped file that a thread writes to, in any order
 NO_EDGE = -1
 
 
@@ -186,13 +187,24 @@ class EdgeCollector:
         groups = _array(self._folder, "groups", int(first[-1]), self._group)
         places = _array(self._folder, "places", self._num_nodes, np.dtype(np.int64))
         places[:] = first[:-1]
-        # each thread reads all edges, and places those of its sources
-        bounds = np.linspace(0, self._num_nodes, min(cores(), MOST_READERS) + 1).astype(np.int64)
         place = partial(_place, self._src, self._dense, numbers, places, groups)
-        deque(map_in_threads(lambda ends: place(*ends), pairwise(bounds.tolist())), maxlen=0)
+        deque(map_in_threads(lambda ends: place(*ends), self._ranges(first, groups)), maxlen=0)
         types = np.searchsorted(self._offsets[1:], kept, side="right")
         nodes = (kept + (self._starts - self._offsets[:-1])[types]).astype(self._node)
         return _joined(SampledEdges(first, groups, nodes, sizes[kept]))
+
+    def _ranges(self, first: Counts, groups: Ids) -> Iterator[tuple[int, int]]:
+        """Return ranges of sources with about as many edges each; a thread reads all to place those of one.
+
+        In a file, a range is so small that its pages stay in memory. In a file that does not fit, each edge
+        would read a page again: at scale 10 in 1.3 GiB, 400 instead of 20 GB.
+        """
+        count = min(cores(), MOST_READERS)
+        if self._folder is not None:
+            count = max(count, groups.nbytes // PLACED_AT_ONCE)
+        bounds = np.searchsorted(first[:-1], np.linspace(0, first[-1], count + 1))
+        bounds[-1] = self._num_nodes
+        return pairwise(bounds.tolist())
 
 
 def _joined(edges: SampledEdges) -> SampledEdges:

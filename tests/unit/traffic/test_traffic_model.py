@@ -233,6 +233,21 @@ def test_passes_leave_out_what_their_trainers_cannot_reach(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("at_once", [8, 1 << 10, 1 << 26])
+def test_edges_are_placed_range_by_range_in_files(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = random_edges(4, reverses=True)
+    destinations = [(STARTS[dst == "b"], NODES[dst]) for _, dst, *_ in edges]
+    blocks = [(number, src, dst) for number, (_, _, src, dst) in enumerate(edges)]
+    size = sum(len(src) for _, src, _ in blocks)
+    monkeypatch.setattr("partition_ops.traffic.sampled_edges.PLACED_AT_ONCE", at_once)
+    found = collect_edges(1300, destinations, size, blocks, folder=tmp_path)
+    assert isinstance(found.groups, np.memmap)
+    np.testing.assert_array_equal(found.first, (expected := collected(edges)).first)
+    np.testing.assert_array_equal(found.groups, expected.groups)
+
+
 def test_all_edges_are_kept_if_all_nodes_are_trained() -> None:
     edges = collected(random_edges(8, reverses=True))
     assert reached(edges, np.ones(1300, np.bool_), 2) is edges
