@@ -56,7 +56,7 @@ host=$1
 shift
 exec {folder}/enter-$((${{host##*.}} - 1)) sh -c "$*"
 """
-KILLED_AFTER, RANK_KILLED_AFTER = 2.5, 30  # seconds
+KILLED_AFTER = 4.0  # seconds
 MEMORY_OF_RANKS = "largest memory of the MPI ranks in MiB: "
 
 
@@ -115,12 +115,17 @@ class Machines:
             total += int(json.loads(done.stdout)[0]["stats64"]["tx"]["bytes"])
         return total
 
+    def processes(self, number: int) -> list[int]:
+        """Return the processes of a machine."""
+        found = (self.cgroup("memory", number) / "cgroup.procs").read_text().split()
+        return [*map(int, found)]
+
     def kill(self, number: int) -> bool:
         """Kill the processes of a machine; return whether there were any."""
-        found = (self.cgroup("memory", number) / "cgroup.procs").read_text().split()
+        found = self.processes(number)
         for process in found:
             with suppress(ProcessLookupError):
-                os.kill(int(process), signal.SIGKILL)
+                os.kill(process, signal.SIGKILL)
         return bool(found)
 
     def enter(self, number: int, command: Sequence[str]) -> list[str]:
@@ -215,15 +220,13 @@ class StageWork:
         shares = json.loads(measure(self._command(0, "shares")).output.splitlines()[-1])
         for name, share in shares.items():
             if self.kill:
-                self._killed(1, self._command(1, name, share[1 % len(share)]), 1, KILLED_AFTER)
+                self._killed(1, self._command(1, name, share[1 % len(share)]), 1)
             self._measured([(number % machines, name, numbers) for number, numbers in enumerate(share)])
 
     def do_last(self) -> None:
         """Do the task that ends a stage, or all of a stage that is not spread."""
         if self.kill:
-            ranks = self.stage == "partition"
-            after = RANK_KILLED_AFTER if ranks else KILLED_AFTER
-            self._killed(0, self._command(0, ""), int(ranks), after)
+            self._killed(0, self._command(0, ""), int(self.stage == "partition"))
         text = self._measured([(0, "", ())])
         ranks_memory = [
             line.split(MEMORY_OF_RANKS)[1] for line in text.splitlines() if MEMORY_OF_RANKS in line
@@ -258,17 +261,18 @@ class StageWork:
         figures.sent += where.sent() - sent
         return next(filter(None, reversed(printed)), "")
 
-    def _killed(self, number: int, command: list[str], victim: int, after: float) -> None:
-        """Begin tasks on a machine, and kill the processes of a machine after some seconds."""
+    def _killed(self, number: int, command: list[str], victim: int) -> None:
+        """Begin tasks on a machine, and kill the processes of a machine some seconds after they start."""
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as process:
+            while process.poll() is None and not self.where.processes(victim):
+                time.sleep(0.1)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(after)
-                return  # it was done before
-            self.figures.kills += self.where.kill(victim)
-            if process.wait() == 0:
-                raise RuntimeError(
-                    f"{self.stage}: machine {victim} was killed, and machine {number} saw no error"
-                )
+                process.wait(KILLED_AFTER)
+            killed = self.where.kill(victim)
+            self.figures.kills += killed
+            if killed and process.wait() == 0:
+                problem = f"machine {victim} was killed, and machine {number} saw no error"
+                raise RuntimeError(f"{self.stage}: {problem}")
 
 
 def do_task(chosen: str, output: str, stage_name: str, name: str, *numbers: str) -> None:
