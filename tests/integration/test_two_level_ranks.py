@@ -16,7 +16,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
-from partition_ops.errors import UsageError
+from partition_ops.errors import StorageError, UsageError
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.mpi import mpirun
 from partition_ops.stages.partition.mpi.mpirun import RankDiedError, mpi_environment, mpirun_command
@@ -119,6 +119,25 @@ def test_a_rank_that_dies_ends_the_job(
     with pytest.raises(RankDiedError, match="An MPI rank died") as died:
         assigned(stores, 2)
     assert died.value.transient and not stores[1].exists(layout.RANKS_CLASSES)
+
+
+@needs_mpi
+def test_a_rank_without_room_for_its_slice_names_the_folder(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "full_rank.py").write_text(
+        "import errno, os\n"
+        "from partition_ops.stages.partition.mpi.job import do_work\n"
+        "def work(one):\n"
+        "    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+        "do_work(work)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr("partition_ops.stages.partition.engines.two_level.RANK_MODULE", "full_rank")
+    with pytest.raises(StorageError, match=r"Rank . on .*: The disk for temporary files is full") as full:
+        assigned(stores, 2)
+    assert "set TMPDIR to another folder" in str(full.value)
+    assert not stores[1].exists(layout.RANKS_CLASSES)
 
 
 def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from partition_ops.stages.partition.mpi.parmetis_library import find_library
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.uris import check_allowed
 from partition_ops.system.signals import end_with_parent
+from partition_ops.system.temporary_folders import full_disk
 
 if TYPE_CHECKING:
     from partition_ops.stages.partition.mpi.options import MpiOptions
@@ -98,6 +99,8 @@ def meet(comm: Any) -> None:
 
 def report_error(error: BaseException, rank: int) -> None:
     """Write an error to standard error as one line, which `run_ranks` reads."""
+    if isinstance(error, OSError):
+        error = full_disk(error) or error
     described = {"rank": rank, "host": socket.gethostname(), "kind": type(error).__name__}
     if isinstance(error, PartitionOpsError):
         keys = ("problem", "found", "expected", "remedy")
