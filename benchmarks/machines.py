@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,10 @@ class Network:
     def outside(self) -> str:
         """Address of the switch, where a server may be that all machines reach."""
         return "10.77.0.254"
+
+    def on_switch(self, command: Sequence[str]) -> list[str]:
+        """Return the command that runs another one on the switch."""
+        return ["nsenter", f"--net=/var/run/netns/{self.switch}", *command]
 
     def limit(self, machine: int, rate: str) -> None:
         """Limit what a machine sends, and what it receives, to a rate such as ``200mbit``."""

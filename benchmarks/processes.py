@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -134,3 +135,11 @@ def machine() -> dict[str, Any]:
     """Return cores and memory of this machine."""
     pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"cores": len(os.sched_getaffinity(0)), "memory_gib": round(pages / 2**30, 1)}
+
+
+def report(found: Any, text: str, output: Path | None) -> None:
+    """Print figures as Markdown; with an output, also write them to it, and as JSON, with suffixes added."""
+    if output is not None:
+        output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+        output.with_suffix(".md").write_text(text)
+    print(text)

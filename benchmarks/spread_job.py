@@ -37,7 +37,7 @@ from typing import Any
 
 from benchmarks.jobs import graph_at, say
 from benchmarks.machines import Network, network
-from benchmarks.processes import machine, measure
+from benchmarks.processes import machine, measure, report
 from benchmarks.s3_jobs import BUCKET, SOURCE, s3_copy
 from partition_ops.artifacts.layout import MANIFEST
 from partition_ops.artifacts.stage import find_stage
@@ -401,14 +401,10 @@ def main() -> int:
         args.folder.mkdir(parents=True, exist_ok=True)
         graph_at(args.folder, args.scale, "parquet")
         with network(args.machines) as made:
-            inside = ["nsenter", f"--net=/var/run/netns/{made.switch}"]
-            words = [*sys.argv[1:], "--network", made.name]
-            return subprocess.run([*inside, sys.executable, "-m", "benchmarks.spread_job", *words]).returncode
+            words = [sys.executable, "-m", "benchmarks.spread_job", *sys.argv[1:], "--network", made.name]
+            return subprocess.run(made.on_switch(words)).returncode
     found = compare(Network(args.network, args.machines), args)
-    if args.output is not None:
-        args.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-        args.output.with_suffix(".md").write_text(text_of(found))
-    print(text_of(found))
+    report(found, text_of(found), args.output)
     return 0
 
 

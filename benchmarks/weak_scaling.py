@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.jobs import graph_at, say
 from benchmarks.machines import Network, network
-from benchmarks.processes import machine
+from benchmarks.processes import machine, report
 from benchmarks.s3_jobs import BUCKET, s3_copy
 from benchmarks.spread_job import StageWork, machines, options
 from partition_ops.artifacts.layout import PREPARED_STATS
@@ -87,16 +87,12 @@ def main() -> int:
     for ranks in args.ranks:
         graph_at(args.folder, args.scale * ranks, "parquet")
         with network(ranks) as made:
-            inside = ["nsenter", f"--net=/var/run/netns/{made.switch}"]
             words = ["--scale", str(args.scale), "--ranks", str(ranks), "--parts", str(args.parts)]
             words += ["--folder", str(args.folder), "--network", made.name]
-            command = [*inside, sys.executable, "-m", "benchmarks.weak_scaling", *words]
+            command = made.on_switch([sys.executable, "-m", "benchmarks.weak_scaling", *words])
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             found.append(json.loads(done.stdout.splitlines()[-1]))
-    if args.output is not None:
-        args.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-        args.output.with_suffix(".md").write_text(text_of(found))
-    print(text_of(found))
+    report(found, text_of(found), args.output)
     return 0
 
 
