@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from partition_ops.chunked.metadata import load_metadata
+from partition_ops.formats.columns import StoredArray
+from partition_ops.formats.parmetis.output_edges import mark_new
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.partition.engine import find_engine
@@ -29,7 +31,9 @@ from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
 from partition_ops.traffic.options import SamplingOptions
-from partition_ops.traffic.sampled_edges import collect_edges
+from partition_ops.traffic.sampled_edges import collect_edges, reached
+from partition_ops.train.features import FileRows
+from partition_ops.train.sorted_edges import SortedEdges
 
 NODES, EDGES = 4_000, 20_000  # enough for several levels of the engine two-level
 GROWN = 1.05
@@ -75,7 +79,11 @@ def _compile_variants(source: Store, run: Store) -> None:
     sort_range(0, 1, np.array([1, 0], np.uint16), np.array([~0, 1], np.int32), *room)
     metadata, sampling = load_metadata(source), SamplingOptions(train_nodes=("b",), batch_size=NODES // 8)
     config = PartitionConfig(num_parts=2, objective="train", sampling=sampling)
-    find_engine("auto").partition(with_traffic(Problem(config, metadata, run, source)))
+    problem = with_traffic(Problem(config, metadata, run, source))
+    find_engine("auto").partition(problem)
+    if problem.traffic is not None:  # the graph has edges and train nodes
+        parts = np.arange(sum(metadata.num_nodes), dtype=np.int32) % MANY_PARTS
+        problem.traffic.traffic(parts, MANY_PARTS)
     problem = Problem(PartitionConfig(num_parts=MANY_PARTS), metadata, run)
     graph, constraints = Graph.of_input(problem.graph), constraints_of(problem)
     smaller, numbers = contract(graph, find_clusters(graph, CLUSTER, 0))
@@ -85,9 +93,20 @@ def _compile_variants(source: Store, run: Store) -> None:
     if find_spec("mpi4py") is not None:
         _compile_for_ranks(Problem(PartitionConfig(num_parts=2), metadata, run))
     twice = np.zeros(2, np.int64), np.ones(2, np.int64)  # parallel edges, of two edges and of two types
-    collect_edges(2, [(0, 2), (0, 2)], 4, [(0, *twice), (1, *twice)])
+    edges = collect_edges(2, [(0, 2), (0, 2)], 4, [(0, *twice), (1, *twice)])
+    reached(edges, np.array([True, False]), 1)
     best_matching(np.eye(2, dtype=np.int64))
     fill_up(graph, constraints, np.zeros(graph.num_nodes, np.int32), np.ones(MANY_PARTS, np.int64), 1.0)
+    _compile_for_readers(source)
+
+
+def _compile_for_readers(source: Store) -> None:
+    """Compile what training uses, and the conversion of ParMETIS' output."""
+    one, path = np.zeros(1, np.int64), source.local_copy("metadata.json")
+    SortedEdges(np.array([0, 1]), one, one).contain(one, one)
+    array = StoredArray(path.name, 0, np.dtype(np.uint8), (1, 1))
+    FileRows(lambda: path, array, path.name).read(one, one, np.zeros((1, 1), np.uint8))
+    mark_new(one, np.zeros(1, np.bool_))
 
 
 def _compile_for_ranks(problem: Problem) -> None:

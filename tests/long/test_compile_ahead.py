@@ -16,22 +16,30 @@ JOBS = {
     "many parts": ["--engine", "two-level", "--num-parts", "130"],
     "no halo": ["--engine", "metis", "--num-parts", "2", "--num-hops", "0"],
 }
+LOOPS_WITHOUT_CODE = """
+import importlib, pkgutil
+import partition_ops
+from partition_ops.system.compilation import LOOPS
+for module in pkgutil.walk_packages(partition_ops.__path__, "partition_ops."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+assert LOOPS
+print(*(loop.py_func for loop in LOOPS if not loop._cache._cache_file._load_index()))
+"""
 
 
-def call(cache: Path, *arguments: str) -> str:
-    """Call the command line with a cache of its own; return what it says on standard error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "partition_ops.cli", *arguments],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stderr
+def call(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with a folder of compiled code of its own."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
 
 
-def test_jobs_after_compile_compile_nothing(tmp_path: Path) -> None:
+def test_after_compile_every_loop_has_code_and_jobs_compile_nothing(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert call(cache, "-m", "partition_ops.cli", "compile").stderr.count(MESSAGE) == 1
+    assert call(cache, "-c", LOOPS_WITHOUT_CODE).stdout.strip() == ""
     graph = str(library(papers=3000).write(tmp_path / "graph"))
-    assert call(tmp_path / "cache", "compile").count(MESSAGE) == 1
     for name, options in JOBS.items():
-        assert MESSAGE not in call(tmp_path / "cache", "run", graph, str(tmp_path / name), *options), name
+        job = ["-m", "partition_ops.cli", "run", graph, str(tmp_path / name), *options]
+        assert MESSAGE not in call(cache, *job).stderr, name

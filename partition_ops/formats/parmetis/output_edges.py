@@ -125,7 +125,7 @@ class EdgeRowChecks:
 
     def _note(self, table: TextTable, block: TextBlock, edges: Ids) -> None:
         with self._lock:
-            again = _mark_new(edges, self._seen)
+            again = mark_new(edges, self._seen)
         if again >= 0:
             good = np.arange(len(edges)) != again
             table.require(
@@ -206,7 +206,7 @@ class EdgeLoader:
 
 
 @compiled
-def _mark_new(ids: npt.NDArray[Any], seen: npt.NDArray[Any]) -> int:
+def mark_new(ids: npt.NDArray[Any], seen: npt.NDArray[Any]) -> int:
     """Mark IDs as seen, up to the first that was already.
 
     Args:
