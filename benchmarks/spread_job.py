@@ -178,6 +178,7 @@ def options(parts: int, number: int, where: Machines) -> dict[str, Any]:
         "engine": "two-level",
         "validation_tasks": number,
         "prepare_tasks": number,
+        "convert_tasks": number,
         "mpi_ranks": number,
         "hostfile": str(where.hostfile()),
         "mpirun": where.mpirun,

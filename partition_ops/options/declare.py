@@ -31,6 +31,7 @@ SECTIONS = (
 )  # in this order; others follow
 REQUIRED: Any = object()
 MOST_PARTS = 65536
+MOST_TASKS = 64  # that a stage is split into; between them there is an object for each pair of tasks
 # a root in a form or a list; the command line also takes relative paths
 ROOT_PATTERN = r"^(s3://[^/\s]+(/.*)?|file:///.*|/.*)$"
 

@@ -291,6 +291,21 @@ def test_several_in_one_task_killed_and_run_again_give_the_same_bytes(
     assert {key: data for key, data in found.items() if ".partial-" not in key} == expected
 
 
+def test_fewer_tasks_write_the_same_partitions(
+    source: Store, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    destination, config = assigned(source, tmp_path), ConvertConfig(convert_tasks=2)
+    make_plan(Conversion(config, source, destination))
+    groups = task_groups(Conversion(config, source, destination))
+    for scatter in groups.scatters:
+        scatter_groups(Conversion(config, source, destination), scatter)
+    for gather in groups.gathers:
+        done = [*gather_partitions(Conversion(ConvertConfig(), source, destination), gather)]
+        assert not any(result.skipped for result in done)
+    write_book(Conversion(ConvertConfig(convert_tasks=1), source, destination))  # the same record
+    assert partitions(destination) == expected
+
+
 def test_small_graphs_have_one_scatter_and_one_gather(
     source: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +314,10 @@ def test_small_graphs_have_one_scatter_and_one_gather(
     groups = task_groups(Conversion(config, source, destination))
     assert groups.scatters == [[number] for number in range(EDGE_CHUNKS + DECODED_CHUNKS)]
     assert groups.gathers == [[part] for part in range(NUM_PARTS)]
+    two = task_groups(Conversion(ConvertConfig(convert_tasks=2), source, destination))
+    assert [len(groups) for groups in (two.scatters, two.gathers)] == [2, 2]
+    assert sum(two.scatters, []) == [*range(EDGE_CHUNKS + DECODED_CHUNKS)]
+    assert sum(two.gathers, []) == [*range(NUM_PARTS)]
     monkeypatch.setattr(ranges, "GROUP_BYTES", 1 << 30)
     groups = task_groups(Conversion(config, source, destination))  # of the same plan
     assert groups.scatters == [[*range(EDGE_CHUNKS + DECODED_CHUNKS)]]

@@ -89,7 +89,8 @@ class Conversion:
         """Number of processes that the partitions are gathered in."""
         if self.one_process:
             return 1
-        return len(gather_ranges(sum(entry.size for entry in self.inputs), self.num_parts))
+        sizes, most = (entry.size for entry in self.inputs), self.config.convert_tasks
+        return len(gather_ranges(sum(sizes), self.num_parts, most))
 
     @cached_property
     def dropped(self) -> ListedEdges:

@@ -186,8 +186,11 @@ class _Conversion:
         sizes, parts, features = self.sizes, self.sizes.num_parts, self._scattered_features()
         files = [sizes.file_bytes[key] for one in features for key in one.data.files]
         scattering = max(self._scatter_memory(), FEATURE_BYTES if files else 0)
-        scatters = len(even_ranges(sizes.edge_file_bytes)) + len(even_ranges(files))
-        gathers = len(gather_ranges(sizes.input_bytes, parts))
+        most = self.config.convert_tasks
+        groups = len(even_ranges(sizes.edge_file_bytes)) + len(even_ranges(files))
+        scatters = min(groups, most or groups)
+        gathers = len(gather_ranges(sizes.input_bytes, parts, most))
+        scattering *= min(self._workers(scattering), -(-groups // scatters))
         gathering = self._gather_memory()
         at_a_time = min(self._workers(gathering), -(-parts // gathers))
         rows = min(

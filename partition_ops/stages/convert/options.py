@@ -7,7 +7,7 @@ from typing import Any
 
 from partition_ops.errors import UsageError
 from partition_ops.formats.format import format_names, get_formats
-from partition_ops.options.declare import MOST_PARTS, Options, StageConfig, option
+from partition_ops.options.declare import MOST_PARTS, MOST_TASKS, Options, StageConfig, option
 from partition_ops.options.values import parse_size
 
 MEMORY_SHARE = 0.75  # of the available memory, for building partitions
@@ -31,6 +31,19 @@ class ConvertConfig(StageConfig):
         parse=parse_size,
         empty="all that the machine or the container has",
         form=None,
+    )
+    convert_tasks: int | None = option(
+        None,
+        help="Number of tasks, at most, that scatter edges and features, and of those that build partitions."
+        " In the DAG, they run on several workers and exchange files below the output; elsewhere, one process"
+        " does all. As many as there are workers take the least processor time, because each task reads the"
+        " whole assignment. The result does not depend on the option.",
+        title="Tasks of convert",
+        section="More",
+        metavar="N",
+        minimum=1,
+        maximum=MOST_TASKS,
+        empty="one for each 32 MiB of input, at most 32 and one for each partition",
     )
     num_hops: int = option(
         1,
@@ -100,7 +113,8 @@ class ConvertConfig(StageConfig):
     def options(self) -> dict[str, Any]:
         """Return the options that the partitions depend on, as JSON."""
         options = asdict(self)
-        del options["memory"]
+        for name in ("memory", "convert_tasks"):  # they change how the result is reached, not the result
+            del options[name]
         if "graphbolt" not in self.formats:
             del options["graphbolt_attributes"]
         return {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}

@@ -157,9 +157,9 @@ def task_groups(conversion: Conversion) -> TaskGroups:
     """Return the numbers of groups and of partitions, those that share a task together.
 
     A task has `GROUP_BYTES` of the input at least, if there are so many: a small graph has one scatter and
-    one gather. From ``GROUP_BYTES`` for each partition on, each partition has a task of its own. Only the
-    sizes in the record of the plan count, so that the result is the same until the conversion is planned
-    again.
+    one gather. From ``GROUP_BYTES`` for each partition on, each partition has a task of its own. Beside the
+    option ``convert_tasks``, only the sizes in the record of the plan count, so that the result is the same
+    until the conversion is planned again.
 
     Raises:
         InvalidInputError: The conversion has not been planned.
@@ -172,8 +172,9 @@ def task_groups(conversion: Conversion) -> TaskGroups:
     keys += [
         [metadata.node_features[place].data.files[chunk] for place, chunk in group] for group in plan.features
     ]
-    scatters = even_ranges([sum(sizes[key] for key in group) for group in keys], len(keys))
-    gathers = gather_ranges(sum(sizes.values()), record["counters"]["num_parts"])
+    most = conversion.config.convert_tasks
+    scatters = even_ranges([sum(sizes[key] for key in group) for group in keys], most or len(keys))
+    gathers = gather_ranges(sum(sizes.values()), record["counters"]["num_parts"], most)
     return TaskGroups(*([list(range(*one)) for one in ranges] for ranges in (scatters, gathers)))
 
 

@@ -25,11 +25,12 @@ def even_ranges(sizes: list[int], most: int = MOST_GROUPS) -> list[tuple[int, in
     return list(zip([0, *ends], ends, strict=False))
 
 
-def gather_ranges(input_bytes: int, num_parts: int) -> list[tuple[int, int]]:
+def gather_ranges(input_bytes: int, num_parts: int, most: int | None = None) -> list[tuple[int, int]]:
     """Return half-open ranges of partitions, of which each process of a distributed job gathers one.
 
     Args:
         input_bytes: Size of all files of the graph.
         num_parts: Number of partitions.
+        most: Largest number of ranges, or None for that of the partitions.
     """
-    return even_ranges([max(input_bytes // num_parts, 1)] * num_parts, num_parts)
+    return even_ranges([max(input_bytes // num_parts, 1)] * num_parts, most or num_parts)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate, TaskEstimate
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.stages.prepare.options import MOST_TASKS, ROW_BITS, PrepareConfig, range_shift
+from partition_ops.options.declare import MOST_TASKS
+from partition_ops.stages.prepare.options import ROW_BITS, PrepareConfig, range_shift
 
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import StageConfig, option
+from partition_ops.options.declare import MOST_TASKS, StageConfig, option
 
 PrepareFormat = Literal["parhip", "parmetis"]
 WEIGHTS = "node-types|one|degree|(column|mask)=.+"
 RANGE_BITS = 9  # as many ranges of nodes as a core can write to at once
 ROW_BITS = 16  # of a node's number inside a range; more ranges are worth it if they are not too many
 MOST_ROWS = 1 << 28  # nodes of such a graph
-MOST_TASKS = 64  # between them there is an object for each pair of tasks
 
 
 def range_shift(nodes: int) -> int:

@@ -12,7 +12,8 @@ from partition_ops.artifacts.cost import (
     TaskEstimate,
 )
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.stages.validate.options import MEMORY_SHARE, MOST_TASKS, ValidateConfig
+from partition_ops.options.declare import MOST_TASKS
+from partition_ops.stages.validate.options import MEMORY_SHARE, ValidateConfig
 from partition_ops.system.memory import planned_memory
 
 PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy to sort, both

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from partition_ops.options.declare import ROOT_PATTERN, Option, Options, StageConfig, option
+from partition_ops.options.declare import MOST_TASKS, ROOT_PATTERN, Option, Options, StageConfig, option
 from partition_ops.options.values import parse_size
 from partition_ops.stages.validate.check import ACTIONS
 from partition_ops.stages.validate.checks import CHECKS, checked_actions, parse_actions
 
-MOST_TASKS = 64  # of validate; between them there is an object for each pair of tasks
 MEMORY_SHARE = 0.25  # of the available memory, for the search for duplicates
 
 
