@@ -92,7 +92,7 @@ def main() -> int:
             command = made.on_switch([sys.executable, "-m", "benchmarks.weak_scaling", *words])
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             found.append(json.loads(done.stdout.splitlines()[-1]))
-    report(found, text_of(found), args.output)
+    report({"scale": args.scale, "rows": found}, text_of(found), args.output)
     return 0
 
 

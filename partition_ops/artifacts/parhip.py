@@ -55,7 +55,10 @@ class ParhipGraph:
 
     @cached_property
     def narrow_neighbours(self) -> npt.NDArray[np.int32]:
-        """(m,) int32, the neighbours: as they are if the file has 32 bits, else a copy in memory."""
+        """(m,) int32, the neighbours: as they are if the file has 32 bits, else a copy in memory.
+
+        The graph has `MOST_NARROW_NODES` at most.
+        """
         if self.neighbours.dtype == np.int32:
             return np.asarray(self.neighbours)
         narrow = np.empty(len(self.neighbours), np.int32)

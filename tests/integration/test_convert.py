@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -316,8 +317,8 @@ def test_small_graphs_have_one_scatter_and_one_gather(
     assert groups.gathers == [[part] for part in range(NUM_PARTS)]
     two = task_groups(Conversion(ConvertConfig(convert_tasks=2), source, destination))
     assert [len(groups) for groups in (two.scatters, two.gathers)] == [2, 2]
-    assert sum(two.scatters, []) == [*range(EDGE_CHUNKS + DECODED_CHUNKS)]
-    assert sum(two.gathers, []) == [*range(NUM_PARTS)]
+    assert [*chain(*two.scatters)] == [*range(EDGE_CHUNKS + DECODED_CHUNKS)]
+    assert [*chain(*two.gathers)] == [*range(NUM_PARTS)]
     monkeypatch.setattr(ranges, "GROUP_BYTES", 1 << 30)
     groups = task_groups(Conversion(config, source, destination))  # of the same plan
     assert groups.scatters == [[*range(EDGE_CHUNKS + DECODED_CHUNKS)]]

@@ -79,7 +79,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 @needs_mpi
 def test_each_task_and_rank_takes_what_the_estimate_says(graph: Path, tmp_path: Path) -> None:
-    config = RunConfig(num_parts=PARTS, engine="two-level")
+    config = RunConfig(num_parts=PARTS, engine="two-level", convert_tasks=64)
     found = estimate_workers(config, LocalStore(graph), workers=WORKERS, memory=8 << 30, cores=cores())
     expected = {(stage.stage, task.name): task for stage in found.stages for task in stage.tasks}
     output = tmp_path / "out"

@@ -18,7 +18,7 @@ from partition_ops.artifacts.cost import (
 )
 from partition_ops.chunked.metadata import Feature
 from partition_ops.formats.format import Format, PartitionSize, get_formats
-from partition_ops.options.declare import MOST_PARTS
+from partition_ops.options.declare import MOST_PARTS, MOST_TASKS
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
 from partition_ops.stages.convert.ranges import even_ranges, gather_ranges
 from partition_ops.system.memory import planned_memory
@@ -172,6 +172,7 @@ class _Conversion:
             memory=memory,
             mapped=mapped,
             tasks=tasks,
+            spread_by=f"--convert-tasks {self._most_tasks}" if self._most_tasks else "",
             output=output,
             scratch=buckets,
             temporary=OUTER_BYTES * self.halo.outer,  # of all partitions: the files of one outlive it
@@ -181,12 +182,18 @@ class _Conversion:
             seconds=1.0 + sizes.edges * 0.05e-6 + (output + 2 * buckets) / 1.2e9,
         )
 
+    @property
+    def _most_tasks(self) -> int | None:
+        """The largest number of tasks of a kind; None without a limit."""
+        workers = self.machine.workers
+        return self.config.convert_tasks or (min(workers, MOST_TASKS) if workers > 1 else None)
+
     def _tasks(self) -> tuple[TaskEstimate, ...]:
         """Return the mapped tasks of Airflow, each in a process of its own."""
         sizes, parts, features = self.sizes, self.sizes.num_parts, self._scattered_features()
         files = [sizes.file_bytes[key] for one in features for key in one.data.files]
         scattering = max(self._scatter_memory(), FEATURE_BYTES if files else 0)
-        most = self.config.convert_tasks
+        most = self._most_tasks
         groups = len(even_ranges(sizes.edge_file_bytes)) + len(even_ranges(files))
         scatters = min(groups, most or groups)
         gathers = len(gather_ranges(sizes.input_bytes, parts, most))

@@ -13,13 +13,14 @@ def even_ranges(sizes: list[int], most: int = MOST_GROUPS) -> list[tuple[int, in
         sizes: Bytes of each item.
         most: Largest number of ranges. There are fewer if the items have less than `GROUP_BYTES` for each.
     """
-    count = min(most, max(sum(sizes) // GROUP_BYTES, 1), len(sizes))
+    total = sum(sizes)
+    count = min(most, max(total // GROUP_BYTES, 1), len(sizes))
     ends: list[int] = []
     before = 0
     for index, size in enumerate(sizes):
         before += size
         rest = len(sizes) - index - 1
-        full = before * count >= sum(sizes) * (len(ends) + 1) or rest < count - len(ends)
+        full = before * count >= total * (len(ends) + 1) or rest < count - len(ends)
         if (full and len(ends) < count - 1) or not rest:
             ends.append(index + 1)
     return list(zip([0, *ends], ends, strict=False))

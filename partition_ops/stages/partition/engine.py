@@ -65,6 +65,7 @@ class Engine(ABC):
         tolerance: Largest weight of a partition over its share, if the options do not say.
         objectives: The objectives that it supports.
         many_machines: The options with which it takes the memory of several machines; empty if it cannot.
+        most_nodes: The largest number of nodes of a graph; None if there is no limit.
         needs_ranks: Whether it runs over MPI always, so that `cost` does not know its memory.
     """
 
@@ -75,6 +76,7 @@ class Engine(ABC):
     tolerance: ClassVar[float] = METIS_TOLERANCE
     objectives: ClassVar[tuple[str, ...]] = ("cut",)
     many_machines: ClassVar[str] = ""
+    most_nodes: ClassVar[int | None] = None
     needs_ranks: ClassVar[bool] = False
 
     @abstractmethod

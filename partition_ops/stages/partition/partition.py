@@ -19,6 +19,7 @@ from partition_ops.chunked.feature_reader import check_no_trainers, feature_read
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.engine import Engine, find_engine
+from partition_ops.stages.partition.engines import engine_names
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import NO_LIMIT, PartitionConfig
@@ -126,12 +127,22 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
 
     Raises:
         UsageError: There is no such engine, it does not support an option, there are more partitions than
-            nodes, or no node type has the feature ``balance_ntypes``, or it is not one integer a node.
+            nodes, or more nodes than the engine can number, or no node type has the feature
+            ``balance_ntypes``, or it is not one integer a node.
         EngineError: A command or a library that the options name does not exist.
         InvalidInputError: A feature has the name that trainers need.
     """
-    find_engine(config.engine).check(config)
+    engine = find_engine(config.engine)
+    engine.check(config)
     trainers, nodes = config.num_trainers_per_machine, sum(metadata.num_nodes)
+    if engine.most_nodes is not None and nodes > engine.most_nodes:
+        others = [name for name in engine_names() if find_engine(name).most_nodes is None]
+        raise UsageError(
+            f"The engine {engine.name!r} numbers nodes with 32 bits",
+            found=f"{nodes:,} nodes",
+            expected=f"at most {engine.most_nodes:,}",
+            remedy=f"Use --engine {' or '.join(others)}.",
+        )
     if config.all_parts > max(nodes, 1):
         each = f" of {trainers:,} trainers each" if trainers > 1 else ""
         raise UsageError(

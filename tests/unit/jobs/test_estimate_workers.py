@@ -39,7 +39,7 @@ def test_tasks_and_ranks_share_the_edges_and_other_stages_say_that_they_are_one_
         "validate": "--validation-tasks 16",
         "prepare": "--prepare-tasks 16",
         "partition": "--engine two-level --mpi-ranks 16 --hostfile FILE",
-        "convert": "",
+        "convert": "--convert-tasks 16",
     }
     whole = [stage for stage in many.stages if not stage.spread]
     assert {stage.stage for stage in whole} == {"schema", "idmap", "quality", "publish"}
@@ -77,13 +77,18 @@ def test_an_engine_of_one_process_names_those_for_several_workers(tmp_path: Path
 
 def test_options_of_the_user_count(tmp_path: Path) -> None:
     found = estimated(
-        tmp_path, validation_tasks=32, prepare_tasks=8, mpi=MpiOptions(ranks=64, hostfile="hosts")
+        tmp_path,
+        validation_tasks=32,
+        prepare_tasks=8,
+        mpi=MpiOptions(ranks=64, hostfile="hosts"),
+        convert_tasks=3,
     )
     spread = [one.spread_by for one in found.stages if one.spread_by]
     assert spread == [
         "--validation-tasks 32",
         "--prepare-tasks 8",
         "--engine two-level --mpi-ranks 64 --hostfile hosts",
+        "--convert-tasks 3",
     ]
     stage = next(one for one in found.stages if one.stage == "partition")
     assert sum(task.number for task in stage.tasks) == 64

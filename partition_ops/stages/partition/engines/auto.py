@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partition_ops.artifacts.cost import Machine, Sizes
+from partition_ops.artifacts.parhip import MOST_NARROW_NODES
 from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines import metis
 from partition_ops.stages.partition.engines.random import without_cut
@@ -63,6 +64,7 @@ class Auto(Engine):
 
     name = "auto"
     supports = frozenset(OPTIONAL)
+    most_nodes = MOST_NARROW_NODES
     objectives = ("cut", "vol", "train")
 
     def partition(self, problem: Problem) -> Parts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from partition_ops.artifacts.cost import Machine, Sizes
-from partition_ops.artifacts.parhip import neighbour_bytes
+from partition_ops.artifacts.parhip import MOST_NARROW_NODES, neighbour_bytes
 from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines.random import without_cut
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
@@ -19,6 +19,7 @@ class Metis(Engine):
 
     name = "metis"
     supports = frozenset(OPTIONAL)
+    most_nodes = MOST_NARROW_NODES
     objectives = ("cut", "vol")
 
     def partition(self, problem: Problem) -> Parts:

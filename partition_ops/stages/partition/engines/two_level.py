@@ -13,7 +13,7 @@ import numpy as np
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, TaskEstimate
-from partition_ops.artifacts.parhip import neighbour_bytes
+from partition_ops.artifacts.parhip import MOST_NARROW_NODES, neighbour_bytes
 from partition_ops.stages.partition.engine import NODE_BYTES, OPTIONAL, Engine, EngineCost
 from partition_ops.stages.partition.engines.random import without_cut
 from partition_ops.stages.partition.mpi.options import MpiOptions
@@ -42,6 +42,7 @@ class TwoLevel(Engine):
 
     name = "two-level"
     supports = frozenset(OPTIONAL)
+    most_nodes = MOST_NARROW_NODES
     many_machines = "--engine two-level --mpi-ranks N --hostfile FILE"
 
     def check(self, config: PartitionConfig) -> None:

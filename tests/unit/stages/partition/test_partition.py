@@ -18,7 +18,7 @@ from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.engines import engine_names, engine_summaries
 from partition_ops.stages.partition.multilevel.graph import constraints_of
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.partition import partition_nodes
+from partition_ops.stages.partition.partition import check_options, partition_nodes
 from partition_ops.stages.partition.problem import Problem, feature_classes
 from partition_ops.stages.partition.write_assignment import import_assignment
 from partition_ops.stages.prepare.options import PrepareConfig
@@ -26,6 +26,7 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
 from tests.graphs import Edges, SmallGraph, Values, library
 from tests.parmetis import parmetis_output
+from tests.unit.jobs.test_estimate import graph_of
 
 
 @pytest.fixture
@@ -53,6 +54,21 @@ def test_more_partitions_than_nodes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"8 partitions, 3 nodes.*smaller --num-parts"):
         partition_nodes(PartitionConfig(num_parts=8, engine="random"), *stores)
     assert np.bincount(assigned(stores, PartitionConfig(num_parts=3, engine="random"))).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("engine", engine_names())
+def test_more_nodes_than_an_engine_can_number_are_refused(tmp_path: Path, engine: str) -> None:
+    most, config = find_engine(engine).most_nodes, PartitionConfig(num_parts=8, engine=engine)
+    for nodes in (1 << 31, (1 << 31) + 1):
+        source = graph_of(tmp_path / str(nodes), nodes, 10)
+        try:
+            check_options(config, load_metadata(source), source)
+            assert most is None or nodes <= most
+        except UsageError as error:
+            if most is not None:
+                assert nodes > most and "Found: 2,147,483,649 nodes. Expected: at most 2,147" in str(error)
+            else:
+                assert engine == "parmetis" and "32 bits" not in str(error)  # which is not installed
 
 
 def test_a_type_with_fewer_nodes_than_partitions_is_noted(
