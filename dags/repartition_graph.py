@@ -91,7 +91,9 @@ with DAG(
         TriggerDagRunOperator(
             task_id="partition",
             trigger_dag_id="partition_graph",
-            trigger_run_id="repartition__{{ run_id }}__{{ ti.map_index }}",
+            # the pages of graphs say why: changes found, or forced
+            trigger_run_id="{{ 'forced' if params.force else 'repartition' }}"
+            "__{{ run_id }}__{{ ti.map_index }}",
             logical_date=None,  # graphs that are triggered at the same moment would share it
             conf=changes.output,  # type: ignore[arg-type]  # a template field
             fail_when_dag_is_paused=True,  # a run that is queued there would never start

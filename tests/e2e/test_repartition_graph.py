@@ -6,6 +6,7 @@ Its first partitions do not pass the quality gate and wait for a person, and ano
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import pytest
 
@@ -14,6 +15,7 @@ from partition_ops.artifacts import layout
 from partition_ops.storage import Store, open_store
 from partition_ops.verification import verify_output
 from tests.e2e.airflow_site import CONNECTION, REPARTITION, Run, Site
+from tests.e2e.test_graphs_page import HOME, read
 from tests.graphs import library
 from tests.growth import grown
 
@@ -167,3 +169,15 @@ def test_nothing_is_left_behind(root: Store, story: Story) -> None:
     assert layout.LOCK not in keys
     assert not [key for key in keys if "/scratch/" in key]
     assert len([key for key in keys if key.endswith("/manifest.json")]) == 3
+
+
+def test_a_forced_look_partitions_what_has_not_changed_and_the_page_says_so(
+    site: Site, root: Store, story: Story
+) -> None:
+    look = site.repartition(LIST, force=True)
+    site.wait(look, "success")
+    assert "has changed" in reason(site, look)  # none of the files
+    forced = Run(trigger_run_id(site, look), OUTPUT)
+    assert newest(root) == forced.root
+    for run, why in ((story.begun[1], "changes found"), (forced, "forced")):
+        assert why in read(site, f"{HOME}?dag_id={run.dag_id}&run_id={quote(run.run_id)}").text

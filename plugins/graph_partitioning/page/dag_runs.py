@@ -36,7 +36,7 @@ TRIGGERS = {
     "backfill": "backfill",
 }
 COMMENT = "comment"  # param of the question of the gate
-CHANGES = "repartition__"  # run IDs of repartition_graph begin with it
+REPARTITIONS = {"repartition__": "changes found", "forced__": "forced"}  # by the start of their run IDs
 AT_ONCE = 400  # runs in a query
 TASK = (
     *(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index),
@@ -286,7 +286,8 @@ def _place(params: Mapping[str, Any]) -> Place | None:
 
 def _state(run: Any) -> RunState:
     kind = str(getattr(run.triggered_by, "value", run.triggered_by) or "")
-    how = "changes found" if run.run_id.startswith(CHANGES) else TRIGGERS.get(kind, str(run.run_type))
+    again = (how for start, how in REPARTITIONS.items() if run.run_id.startswith(start))
+    how = next(again, TRIGGERS.get(kind, str(run.run_type)))
     who = run.triggering_user_name
     return RunState(
         RunKey(run.dag_id, run.run_id),
