@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.charts import panels
 from benchmarks.large_graph import write_large_graph
 from benchmarks.mag_graph import EDGES
 from benchmarks.processes import machine, measure
@@ -128,30 +129,17 @@ def _projection(results: dict[str, Any]) -> list[str]:
 
 def chart(results: dict[str, Any], path: Path) -> None:
     """Draw seconds of processor time an edge and bytes of memory an edge against the number of edges."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "partition-ops"
-    from matplotlib import pyplot as plt
-
-    drawing, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+    titles = ("processor time, µs an edge", "anonymous memory, bytes an edge")
     edges = [found["edges"] for _, found in _sorted(results)]
-    for stage, colour in (("prepare", "#9aa5b1"), ("partition", "#1f6feb")):
-        for axis, figure, factor in ((axes[0], "cpu", 1e6), (axes[1], "anonymous", 1.0)):
-            values = [found[stage][figure] / found["edges"] * factor for _, found in _sorted(results)]
-            axis.plot(edges, values, marker="o", color=colour, label=stage)
-    for axis, title in zip(
-        axes, ("processor time, µs an edge", "anonymous memory, bytes an edge"), strict=True
-    ):
-        axis.set_title(title, fontsize=10)
-        axis.set_xscale("log")
-        axis.set_xlabel("edges")
-        axis.set_ylim(bottom=0)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False)
-    drawing.tight_layout()
-    drawing.savefig(path, format="svg", metadata={"Date": None})
-    plt.close(drawing)
+    with panels(path, dict.fromkeys(titles, "edges"), (9, 3.2)) as axes:
+        for stage, colour in (("prepare", "#9aa5b1"), ("partition", "#1f6feb")):
+            for axis, figure, factor in ((axes[0], "cpu", 1e6), (axes[1], "anonymous", 1.0)):
+                values = [found[stage][figure] / found["edges"] * factor for _, found in _sorted(results)]
+                axis.plot(edges, values, marker="o", color=colour, label=stage)
+        for axis in axes:
+            axis.set_xscale("log")
+            axis.set_ylim(bottom=0)
+        axes[0].legend(frameon=False)
 
 
 def main() -> None:

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.charts import panels
+
 ROOT = Path(__file__).parents[1]
 RESULTS, FILE = ROOT / "benchmarks/results", "jobs.json"
 THEIRS, OURS, FAST = "partition_graph", "partition-ops", "partition-ops --effort fast"
@@ -178,37 +180,27 @@ def _target(title: str, value: float, limit: float, *, least: bool = False) -> s
 
 def chart(results: dict[str, Any], path: Path) -> None:
     """Draw seconds, memory and cut against the number of edges, for the cases with four partitions."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "partition-ops"
-    from matplotlib import pyplot as plt
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     cases = [case for _, case in compared(results) if case["parts"] == 4]
-    drawing, axes = plt.subplots(1, 3, figsize=(10, 3.2))
-    panels = {
+    values = {
         "whole job, seconds": lambda job: job["cost"]["wall"],
         "peak memory, GB": lambda job: job["cost"]["peak"] / 1e9,
         "edges cut, %": lambda job: job["edge_cut"] * 100,
     }
     lines = {"dgl.distributed.partition_graph": (THEIRS, "#9aa5b1"), "partition-ops": (OURS, "#1f6feb")}
     edges = [case["edges"] / 1e6 for case in cases]
-    for axis, (title, value) in zip(axes, panels.items(), strict=True):
-        for label, (name, colour) in lines.items():
-            axis.plot(edges, [value(c["jobs"][name]) for c in cases], marker="o", color=colour, label=label)
-        axis.set_title(title, fontsize=10)
-        axis.set_xscale("log")
-        axis.set_xticks(edges)
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.1f}" if x < 10 else f"{x:.0f}"))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.set_xlabel("million edges")
-        axis.set_ylim(bottom=0)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False)
-    drawing.tight_layout()
-    drawing.savefig(path, format="svg", metadata={"Date": None})
-    plt.close(drawing)
+    with panels(path, dict.fromkeys(values, "million edges"), (10, 3.2)) as axes:
+        for axis, value in zip(axes, values.values(), strict=True):
+            for label, (name, colour) in lines.items():
+                drawn = [value(case["jobs"][name]) for case in cases]
+                axis.plot(edges, drawn, marker="o", color=colour, label=label)
+            axis.set_xscale("log")
+            axis.set_xticks(edges)
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.1f}" if x < 10 else f"{x:.0f}"))
+            axis.xaxis.set_minor_locator(NullLocator())
+            axis.set_ylim(bottom=0)
+        axes[0].legend(frameon=False)
 
 
 def with_results(text: str, results: dict[str, Any], language: str = "en") -> str:

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.charts import panels
 from benchmarks.mag_graph import NODES
 from benchmarks.processes import report
 from partition_ops.jobs.estimate.workers import WorkersEstimate, estimate_workers
@@ -36,6 +37,7 @@ CHART = Path(__file__).parents[1] / "docs/images/many_machines.svg"
 EDGE_FILE_BYTES = 8  # an edge, of Parquet in `benchmarks.large_graph`
 FILE_EDGES = 10**8
 LINK = 1.25e9  # bytes a second: 10 Gbit/s
+NODE_BYTES, HALF_EDGE_BYTES = 28, 4  # of a rank, see `partition_ops.stages.partition.mpi.two_level_rank`
 GIB = 1 << 30
 
 
@@ -98,7 +100,7 @@ def fitted(measured: list[dict[str, Any]], nodes_of_rank: int) -> Model:
     return Model(half_edge, node, sent_node, sent_half_edge)
 
 
-def memory(case: Case) -> WorkersEstimate:
+def needs(case: Case) -> WorkersEstimate:
     """Return what each task and rank takes; a machine has two cores."""
     with tempfile.TemporaryDirectory() as name:
         folder, files = Path(name), -(-case.edges // FILE_EDGES)
@@ -127,7 +129,7 @@ def memory(case: Case) -> WorkersEstimate:
 
 def figures(case: Case, model: Model) -> dict[str, Any]:
     """Return the memory, time and traffic of a case."""
-    estimate, half_edges = memory(case), 2 * case.edges
+    estimate, half_edges = needs(case), 2 * case.edges
     return {
         **asdict(case),
         "tasks": {
@@ -196,40 +198,31 @@ def page(results: dict[str, Any]) -> str:
 
 def chart(results: dict[str, Any], path: Path) -> None:
     """Draw processor time and memory of a rank against the number of ranks, measured and extrapolated."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "partition-ops"
-    from matplotlib import pyplot as plt
+    from matplotlib.ticker import ScalarFormatter
 
     model, measured = Model(**results["model"]), results["measured"]
-    drawing, (times, sizes) = plt.subplots(1, 2, figsize=(9, 3.4))
     ranks = [one["ranks"] for one in measured]
     points: dict[str, Any] = {"marker": "o", "linestyle": "", "color": "black"}
     points["label"] = "measured, 8 million edges a rank"
-    times.plot(ranks, [one["processor"] / one["ranks"] / 60 for one in measured], **points)
-    sizes.plot(ranks, [one["peak"] / GIB for one in measured], **points)
-    numbers = [2**power for power in range(10)]
-    for case, colour in zip(CASES, ("#1f6feb", "#9aa5b1"), strict=True):
-        count, label = 2 * case.edges, f"{case.edges / 1e9:g} billion edges, extrapolated"
-        values = [model.seconds(case.nodes, count, n) / 60 for n in numbers]
-        times.plot(numbers, values, color=colour, linestyle="--", label=label)
-        values = [(28 * case.nodes + 4 * count / n) / GIB for n in numbers]
-        sizes.plot(numbers, values, color=colour, linestyle="--", label=label)
-        times.axvline(case.machines, color=colour, linewidth=0.6)
-        sizes.axvline(case.machines, color=colour, linewidth=0.6)
-    times.set_title("processor time of a rank, minutes", fontsize=10)
-    sizes.set_title("memory of a rank with mapped files, GiB", fontsize=10)
-    for axis in (times, sizes):
-        axis.set_yscale("log")
-        axis.set_xscale("log", base=2)
-        axis.set_xlabel("machines, one rank each")
-        axis.xaxis.set_major_formatter(mpl.ticker.ScalarFormatter())
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, fontsize=7, loc="center right", bbox_to_anchor=(1, 0.3))
-    drawing.tight_layout()
-    drawing.savefig(path, format="svg", metadata={"Date": None})
-    plt.close(drawing)
+    titles = ("processor time of a rank, minutes", "memory of a rank with mapped files, GiB")
+    with panels(path, dict.fromkeys(titles, "machines, one rank each"), (9, 3.4)) as axes:
+        times, sizes = axes
+        times.plot(ranks, [one["processor"] / one["ranks"] / 60 for one in measured], **points)
+        sizes.plot(ranks, [one["peak"] / GIB for one in measured], **points)
+        numbers = [2**power for power in range(10)]
+        for case, colour in zip(CASES, ("#1f6feb", "#9aa5b1"), strict=True):
+            count, label = 2 * case.edges, f"{case.edges / 1e9:g} billion edges, extrapolated"
+            seconds = [model.seconds(case.nodes, count, number) for number in numbers]
+            held = [NODE_BYTES * case.nodes + HALF_EDGE_BYTES * count / number for number in numbers]
+            for axis, values, unit in ((times, seconds, 60), (sizes, held, GIB)):
+                drawn = [value / unit for value in values]
+                axis.plot(numbers, drawn, color=colour, linestyle="--", label=label)
+                axis.axvline(case.machines, color=colour, linewidth=0.6)
+        for axis in axes:
+            axis.set_yscale("log")
+            axis.set_xscale("log", base=2)
+            axis.xaxis.set_major_formatter(ScalarFormatter())
+            axis.legend(frameon=False, fontsize=7, loc="center right", bbox_to_anchor=(1, 0.3))
 
 
 def main() -> None:
