@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def panels(path: Path, titles: dict[str, str], size: tuple[float, float]) -> Iterator[Any]:
-    """Yield an axis for each panel, with a logarithmic axis below; write the file at the end.
+    """Yield an axis for each panel, to draw on; write the file at the end.
 
     Args:
         path: The file.

@@ -173,7 +173,7 @@ def page(results: dict[str, Any]) -> str:
             f" | {made.seconds(nodes, count, ranks) * ranks / count * 1e9:.0f}"
             f" | {one['sent'] / count:.1f} | {made.sent(nodes, count, ranks) * ranks / count:.1f} |"
         )
-    titles = [f"{Case(**{key: one[key] for key in vars(CASES[0])}).name}" for one in cases]
+    titles = [case.name for case in CASES]
     rows = {
         "machines, and ranks": [str(one["machines"]) for one in cases],
         "partitions": [str(one["parts"]) for one in cases],

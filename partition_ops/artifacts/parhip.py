@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import Store
 from partition_ops.system.memory import drop_pages
 
@@ -57,8 +57,16 @@ class ParhipGraph:
     def narrow_neighbours(self) -> npt.NDArray[np.int32]:
         """(m,) int32, the neighbours: as they are if the file has 32 bits, else a copy in memory.
 
-        The graph has `MOST_NARROW_NODES` at most.
+        Raises:
+            UsageError: The graph has more than `MOST_NARROW_NODES`.
         """
+        if self.num_nodes > MOST_NARROW_NODES:
+            raise UsageError(
+                "The graph has more nodes than 32 bits can number",
+                found=f"{self.num_nodes:,}",
+                expected=f"at most {MOST_NARROW_NODES:,}",
+                remedy="Partition it with --engine parmetis or random, and without a previous run.",
+            )
         if self.neighbours.dtype == np.int32:
             return np.asarray(self.neighbours)
         narrow = np.empty(len(self.neighbours), np.int32)

@@ -38,6 +38,7 @@ from graph_partitioning.runs import XCOM_KEY, run_root
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError, TransientStorageError
 from partition_ops.formats.format import get_format
+from partition_ops.stages.convert import ranges
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
@@ -100,6 +101,20 @@ def test_mapped_tasks_of_prepare_do_what_one_task_does(tmp_path: Path) -> None:
         assert not (tmp_path / tasks / layout.SCRATCH).exists()
         written.append((tmp_path / tasks / layout.PREPARED_GRAPH).read_bytes())
     assert written[0] == written[1]
+
+
+def test_the_option_bounds_the_mapped_tasks_of_convert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "GROUP_BYTES", 1)
+    source, ti = str(library().write(tmp_path / "in")), TaskInstance()
+    where = {"input_uri": source, "output_uri": str(tmp_path / "out")}
+    ti.run(PartitionNodesOperator(task_id="partition", num_parts="4", engine="random", **where))
+    ti.run(PlanConversionOperator(task_id="plan", **where))
+    assert ti.run(ListPartitionsOperator(task_id="all", **where)) == [[0], [1], [2], [3]]
+    where["convert_tasks"] = "2"  # as templates write it
+    assert len(ti.run(PlanConversionOperator(task_id="plan", **where))) == 2
+    assert ti.run(ListPartitionsOperator(task_id="two", **where)) == [[0, 1], [2, 3]]
 
 
 def test_a_run_is_whole_and_announced(tmp_path: Path) -> None:

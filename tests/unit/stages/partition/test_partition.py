@@ -11,6 +11,7 @@ import pytest
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_assignment
+from partition_ops.artifacts.parhip import MOST_NARROW_NODES, ParhipGraph
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.options.declare import StageConfig
@@ -69,6 +70,13 @@ def test_more_nodes_than_an_engine_can_number_are_refused(tmp_path: Path, engine
                 assert nodes > most and "Found: 2,147,483,649 nodes. Expected: at most 2,147" in str(error)
             else:
                 assert engine == "parmetis" and "32 bits" not in str(error)  # which is not installed
+
+
+def test_neighbours_that_32_bits_cannot_number_are_not_narrowed() -> None:
+    offsets = np.broadcast_to(np.int64(0), (MOST_NARROW_NODES + 2,))
+    with pytest.raises(UsageError, match=r"Found: 2,147,483,649\. Expected: at most 2,147,483,648"):
+        _ = ParhipGraph(offsets, np.zeros(0, np.int64)).narrow_neighbours
+    assert not len(ParhipGraph(offsets[1:], np.zeros(0, np.int64)).narrow_neighbours)
 
 
 def test_a_type_with_fewer_nodes_than_partitions_is_noted(
