@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from partition_ops.artifacts.cost import MIB, Machine, StageEstimate, TaskEstimate
+from partition_ops.artifacts.cost import MIB, Machine, Sizes, StageEstimate, TaskEstimate
 from partition_ops.jobs.estimate.estimate import estimate_stages, is_remote, sizes_of
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.partition.engine import find_engine
@@ -148,7 +148,7 @@ def estimate_workers(
                 remedy for one in found if not _shared(one, machine).fits for remedy in one.remedies
             )
         ),
-        warnings=_warnings(config, found),
+        warnings=_warnings(config, sizes, found),
         missing=sizes.missing,
     )
 
@@ -180,10 +180,11 @@ def _least_memory(enough: Callable[[int], bool]) -> int:
     return (found or MOST_MEMORY // MIB) * MIB
 
 
-def _warnings(config: RunConfig, found: tuple[StageEstimate, ...]) -> tuple[str, ...]:
+def _warnings(config: RunConfig, sizes: Sizes, found: tuple[StageEstimate, ...]) -> tuple[str, ...]:
     said = [f"{one.stage}: {one.note}" for one in found if one.note]
     said += [warning for one in found for warning in one.warnings]
     if not find_engine(config.engine).many_machines:
-        others = filter(None, (find_engine(name).many_machines for name in engine_names()))
+        engines = [one for one in map(find_engine, engine_names()) if one.can_number(sizes.nodes)]
+        others = [one.many_machines for one in engines if one.many_machines]
         said.append(f"the engine {config.engine} is one process; over several workers: {', '.join(others)}")
     return tuple(said)

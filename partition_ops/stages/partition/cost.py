@@ -66,7 +66,7 @@ def _ranks(
 
 def _other_engines(config: PartitionConfig, sizes: Sizes, machine: Machine) -> Iterator[str]:
     """Yield engines for the same options that need no more memory than there is; then those for several."""
-    engines = [find_engine(name) for name in engine_names()]
+    engines = [one for one in map(find_engine, engine_names()) if one.can_number(sizes.nodes)]
     for engine in (one for one in engines if not one.needs_ranks and one.name != config.engine):
         try:
             engine.check(config)

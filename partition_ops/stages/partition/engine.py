@@ -127,6 +127,10 @@ class Engine(ABC):
         """
         return problem.config.drift
 
+    def can_number(self, nodes: int) -> bool:
+        """Return whether a graph has few enough nodes for this engine."""
+        return self.most_nodes is None or nodes <= self.most_nodes
+
     def check(self, config: PartitionConfig) -> None:
         """Raise `UsageError` if this engine, on this machine, cannot do what the options ask for.
 

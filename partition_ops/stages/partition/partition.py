@@ -135,8 +135,8 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
     engine = find_engine(config.engine)
     engine.check(config)
     trainers, nodes = config.num_trainers_per_machine, sum(metadata.num_nodes)
-    if engine.most_nodes is not None and nodes > engine.most_nodes:
-        others = [name for name in engine_names() if find_engine(name).most_nodes is None]
+    if not engine.can_number(nodes):
+        others = [name for name in engine_names() if find_engine(name).can_number(nodes)]
         raise UsageError(
             f"The engine {engine.name!r} numbers nodes with 32 bits",
             found=f"{nodes:,} nodes",

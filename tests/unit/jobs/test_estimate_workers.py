@@ -75,6 +75,14 @@ def test_an_engine_of_one_process_names_those_for_several_workers(tmp_path: Path
     assert any("--engine two-level --mpi-ranks 16 --hostfile FILE" in one for one in found.remedies)
 
 
+def test_engines_that_cannot_number_the_nodes_are_not_named(tmp_path: Path) -> None:
+    source = graph_of(tmp_path / "in", (1 << 31) + 1, 10)
+    config = RunConfig(num_parts=4, engine="random")
+    found = estimate_workers(config, source, workers=4, memory=GIB, cores=2)
+    said = " ".join([*found.remedies, *found.warnings])
+    assert "--engine parmetis" in said and "two-level" not in said
+
+
 def test_options_of_the_user_count(tmp_path: Path) -> None:
     found = estimated(
         tmp_path,
