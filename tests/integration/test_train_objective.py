@@ -17,6 +17,7 @@ from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.multilevel.descend import cost_of, descend, remote_rows
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, cut_weight
+from partition_ops.stages.partition.multilevel.tries import Tries
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -220,6 +221,26 @@ def test_each_partition_has_as_many_train_nodes(share: float, effort: str, tmp_p
     assert (seeds > 0).sum() == 2  # trained and validated or not
     assert (counts <= -(-seeds // PARTS)[:, None]).all()
     assert constraints_of(task).kept_by(parts)
+
+
+def test_a_start_can_keep_to_nearly_even_train_nodes(tmp_path: Path) -> None:
+    """So that few nodes have to move in the end; all other limits stay."""
+    task = with_traffic(problem(few_seeds("train_mask", share=0.5), tmp_path, objective="train"))
+    assert task.traffic is not None
+    starts = {}
+    for nearly_even in (False, True):
+        with Tries(task, nearly_even=nearly_even) as tries:
+            limits = tries.level.constraints
+            parts = tries.start(0, 16)
+        assert limits.kept_by(parts)
+        starts[nearly_even] = limits.most
+    trained = task.classes[task.traffic.train][0]
+    share = np.count_nonzero(task.traffic.train) / PARTS
+    assert (starts[False][:, trained] >= 1.02 * share).all()
+    assert (starts[True][:, trained] >= share).all()
+    assert (starts[True][:, trained] <= 1.006 * share + 1).all()
+    others = np.arange(starts[True].shape[1]) != trained
+    np.testing.assert_array_equal(starts[True][:, others], starts[False][:, others])
 
 
 def test_masks_are_balanced_unless_they_must_not_be(tmp_path: Path) -> None:

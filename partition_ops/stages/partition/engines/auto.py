@@ -23,7 +23,7 @@ from partition_ops.stages.partition.incremental.near_home import regroup, search
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.multilevel.tries import Tries, ranked
-from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT, TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
@@ -148,7 +148,7 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
         a half-edge. 4 bytes a half-edge if more than a few nodes have no neighbours.
     """
     tuning = problem.tuning
-    with Tries(problem) as tries:
+    with Tries(problem, nearly_even=_is_large(problem)) as tries:
         starts = plan.starts
         if not tries.has_clusters():
             starts = (0, *(clusters for clusters in starts[1:] if clusters))
@@ -177,6 +177,12 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
     if len(done) == 1:
         return done[0]
     return min(done, key=lambda parts: (not tries.limits.kept_by(parts), tries.cost(parts)))
+
+
+def _is_large(problem: Problem) -> bool:
+    """Return whether the graph gets one start by default, whatever the effort is."""
+    graph = problem.graph
+    return len(plan_of(DEFAULT, graph.num_nodes, graph.num_half_edges, problem.num_parts).starts) == 1
 
 
 def tuned(problem: Problem) -> Problem:

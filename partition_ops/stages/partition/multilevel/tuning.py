@@ -122,6 +122,7 @@ class Tuning:
     for_traffic: float = 0.12  # share of the processor time of the rest of the job
     for_uneven_traffic: float = 0.25  # the same, if the model reads a part of the edges much more than others
     uneven: float = 0.2  # with this share of edges in effect, by the squares of their weights, it does
+    nearly_even: float = 0.006  # over the share of train nodes in a partition of a large graph, to begin with
     descents: int = 2  # of so many of the best partitions
     most_evaluations: int = 60  # of the model, in each
     descent: Descent = field(default_factory=Descent)
