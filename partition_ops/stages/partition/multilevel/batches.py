@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.stages.partition.multilevel.tuning import LEAST_BATCHES, MOST_OF_A_BATCH
+from partition_ops.stages.partition.multilevel.tuning import LEAST_BATCHES, LEAST_SHARED, MOST_OF_A_BATCH
 from partition_ops.system.parallel import cores
 
 _alone: ContextVar[bool] = ContextVar("_alone", default=False)
@@ -66,8 +66,8 @@ class Batches:
             yield slice(first, last)
 
     def share(self, first: int, last: int, work: Callable[[int, slice], None]) -> None:
-        """Process the numbers from ``first`` to ``last``, an equal share in each thread."""
-        if self._pool is None:
+        """Process the numbers from ``first`` to ``last``, an equal share in each thread if they are many."""
+        if self._pool is None or last - first < LEAST_SHARED:
             work(0, slice(first, last))
             return
         places = [first + (last - first) * i // self.threads for i in range(self.threads + 1)]

@@ -17,6 +17,7 @@ ATTEMPTS = 3  # to take the heaviest label without a look at the sizes of all
 SCALE = 8  # with homes, an edge counts so much, for prices between 0 and 1
 MOST_OF_A_BATCH = 1 << 15  # nodes that are processed before their proposals are entered
 LEAST_BATCHES = 64  # of a graph
+LEAST_SHARED = 1 << 11  # nodes; fewer are processed in less time than other threads take to begin, 0.1 ms
 NEXT_SEED = 7919  # METIS draws the same random numbers for the seeds 0 and 1
 
 
