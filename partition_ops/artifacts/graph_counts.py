@@ -25,10 +25,9 @@ StillThere = Mapping[str, npt.NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class GraphCounts:
-    """Numbers of nodes and edges by type, in the order of the types."""
+    """Numbers of nodes by type, in the order of the types."""
 
     nodes: Mapping[str, int]
-    edges: Mapping[str, int]
 
     @classmethod
     def of_run(cls, run: Store) -> GraphCounts:
@@ -38,19 +37,12 @@ class GraphCounts:
             InvalidInputError: The run is not finished, or its schema is broken.
         """
         schema = read_document(run, layout.schema_file(read_manifest(run)["graph_name"]), "schema")
-        nodes, edges = (
-            {name: end - begin for name, (begin, end) in schema[kind].items()} for kind in ("nid", "eid")
-        )
-        return cls(nodes, edges)
+        return cls({name: end - begin for name, (begin, end) in schema["nid"].items()})
 
     @classmethod
     def of_graph(cls, metadata: GraphMetadata) -> GraphCounts:
         """Return the counts of an input graph."""
-        edge_types = map(str, metadata.edge_types)
-        return cls(
-            dict(zip(metadata.node_types, metadata.num_nodes, strict=True)),
-            dict(zip(edge_types, metadata.num_edges, strict=True)),
-        )
+        return cls(dict(zip(metadata.node_types, metadata.num_nodes, strict=True)))
 
 
 def find_id_change(

@@ -30,12 +30,12 @@ PREPARED_GRAPH = "prepare/graph.parhip"
 PREPARED_IN_DEGREES = "prepare/in_degrees.npy"
 PREPARED_STATS = "prepare/stats.json"
 PREPARED = (PREPARED_GRAPH, PREPARED_IN_DEGREES, PREPARED_STATS)
-PARMETIS_TEXT = "prepare"  # folder of the text files; their names are in graph/parmetis.py
+PARMETIS_TEXT = "prepare"  # folder of the text files; their names are in formats/parmetis/text_files.py
 
 ASSIGNMENT = "assignment"
 ASSIGNMENT_META = "partition_meta.json"  # relative to the folder of the assignment, as the next four
 ASSIGNMENT_SIDECAR = "assignment.json"
-MIGRATION = "migration.json"  # what an incremental run moved
+MIGRATION = f"{ASSIGNMENT}/migration.json"  # what an incremental run moved
 
 BOOK = "convert/book.json"  # the ranges of new IDs, whatever the formats
 
@@ -60,6 +60,7 @@ PLAN_TASK = "convert-plan"
 SCATTER_TASK = "convert-scatter"  # then the number of the group
 PART_TASK = "convert-part"  # then the number of the partition
 CONFIG_TASK = "convert-config"
+PREPARE_TEXT_TASK = "prepare-parmetis"  # writes the graph as ParMETIS's text
 TEXT_TASK = "convert-partition"  # does the work of all tasks of ``convert``, from ParMETIS's output
 TIMES = "records/seconds.svg"  # a picture of the times in the records
 SPEEDS = "records/batches.svg"  # a picture of the speed that the probe recorded

@@ -16,7 +16,9 @@ from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult,
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.options.declare import StageConfig
 from partition_ops.storage import Store, StoredObject
+from partition_ops.system.progress import Progress
 
 
 class SpreadTasks:
@@ -52,6 +54,36 @@ class SpreadTasks:
         self.source = source
         self.destination = destination
         self.metadata: GraphMetadata = load_metadata(source, graph_name=graph_name)
+
+    @classmethod
+    def scatter_alone(
+        cls,
+        config: StageConfig,
+        source: Store,
+        destination: Store,
+        *,
+        groups: Sequence[int],
+        progress: Progress | None = None,
+    ) -> list[StageResult]:
+        """Do `scatter` for some groups, in a process of its own; arguments as of the subclass."""
+        make: Callable[..., SpreadTasks] = cls
+        spread = make(config, source, destination, progress)
+        return spread.run_some(spread.scatter, groups)
+
+    @classmethod
+    def gather_alone(
+        cls,
+        config: StageConfig,
+        source: Store,
+        destination: Store,
+        *,
+        ranges: Sequence[int],
+        progress: Progress | None = None,
+    ) -> list[StageResult]:
+        """Do `gather` for some ranges, likewise."""
+        make: Callable[..., SpreadTasks] = cls
+        spread = make(config, source, destination, progress)
+        return spread.run_some(spread.gather, ranges)
 
     @property
     def inputs(self) -> list[StoredObject]:

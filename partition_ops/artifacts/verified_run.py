@@ -23,7 +23,7 @@ OTHER_RUN = (
     " partitioned from scratch."
 )
 PARTITION_AGAIN = "Run 'partition' again, with --previous and a finished run, or without it."
-MIGRATION = f"{layout.ASSIGNMENT}/{layout.MIGRATION}"
+DRIFTED = "the share of edges cut is"  # how the reason in it begins if the cut has drifted
 
 
 class VerifiedRun(Store):
@@ -56,10 +56,6 @@ class VerifiedRun(Store):
         self._remedy = remedy
         self._prefix = ""
         self._verified: set[str] = set()
-
-    @property
-    def place(self) -> str:
-        return f"{self.run.canonical_uri}/{self._prefix}".rstrip("/")
 
     def child(self, prefix: str) -> VerifiedRun:
         below = copy.copy(self)
@@ -147,9 +143,15 @@ def read_migration(run: Store) -> dict[str, Any] | None:
     Raises:
         InvalidInputError: The file is broken.
     """
-    if not run.exists(MIGRATION):
+    if not run.exists(layout.MIGRATION):
         return None
-    return read_document(run, MIGRATION, "migration")
+    return read_document(run, layout.MIGRATION, "migration")
+
+
+def drift_of(run: Store) -> str:
+    """Return why the edge cut of an incremental run has drifted from that of the last full run, or ``""``."""
+    reason: str = (read_migration(run) or {}).get("reason") or ""
+    return reason if reason.startswith(DRIFTED) else ""
 
 
 def keeps_old_ids(migration: dict[str, Any]) -> bool:

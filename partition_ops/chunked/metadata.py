@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -133,6 +133,11 @@ class GraphMetadata:
     def node_offsets(self) -> tuple[int, ...]:
         """First homogeneous node ID of each type, and the number of all nodes at the end."""
         return tuple(accumulate(self.num_nodes, initial=0))
+
+    @property
+    def node_ranges(self) -> list[tuple[int, int, int]]:
+        """The homogeneous IDs of each type: the first, the one after the last, and the type ID."""
+        return [(begin, end, number) for number, (begin, end) in enumerate(pairwise(self.node_offsets))]
 
     @cached_property
     def edge_offsets(self) -> tuple[int, ...]:

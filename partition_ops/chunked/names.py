@@ -1,4 +1,4 @@
-"""Names in ``metadata.json``: of the graph, of node types, and of canonical edge types."""
+"""Names in ``metadata.json``: of the graph, of node types, of canonical edge types, and of masks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from partition_ops.errors import InvalidInputError, one_of
 
+TRAIN_MASK = "train_mask"
+MASKS = (TRAIN_MASK, "val_mask", "test_mask")  # features of nodes, and columns of negatives
 GRAPH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LONGEST_NAME = 200  # bytes; with a suffix it must fit into the 255 bytes of common file systems
 RESERVED = ".partial-"  # in the names of unfinished files

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.names import MASKS, TRAIN_MASK
 from partition_ops.chunked.table_files import parquet_file
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
-MASKS = ("train_mask", "val_mask", "test_mask")
 ROWS = 1 << 18
 Ids = npt.NDArray[np.int64]
 
@@ -59,7 +59,7 @@ def read_negatives(source: Store, metadata: GraphMetadata, edge_type: str) -> It
                 _check_ids((src, dst), counts, ends, begin, where)
                 parts = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in masks}
                 rest = np.full(len(src), not masks), np.zeros(len(src), np.bool_)
-                found = {name: parts.get(name, rest[name != MASKS[0]]) for name in MASKS}
+                found = {name: parts.get(name, rest[name != TRAIN_MASK]) for name in MASKS}
                 yield NegativeBlock(src, dst, found)
                 begin += len(src)
 

@@ -20,7 +20,7 @@ from partition_ops.storage.store import sha256_of
 from partition_ops.storage.uris import split_uri
 
 SHOWN = 3
-IGNORED_OPTIONS = {"graph_name", "data_docs", "memory"}
+IGNORED_OPTIONS = {"graph_name", "data_docs"}
 """Options that do not affect the partitions, or only identify the graph."""
 
 

@@ -9,8 +9,9 @@ from partition_ops.artifacts.book import read_book
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.metadata import METADATA
-from partition_ops.formats.parmetis.convert_partition import Schema, convert_parmetis
+from partition_ops.formats.parmetis.convert_partition import convert_parmetis
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
+from partition_ops.formats.parmetis.schema_metadata import Schema
 from partition_ops.jobs.one_stage import run_stage
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore

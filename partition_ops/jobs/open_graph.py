@@ -16,7 +16,7 @@ from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.artifacts.write_access import check_root
-from partition_ops.chunked.metadata import METADATA
+from partition_ops.chunked.metadata import METADATA, REVERSED, read_metadata_document
 from partition_ops.chunked.reversed_graph import with_reverses
 from partition_ops.errors import ConflictError, InvalidInputError, UsageError
 from partition_ops.formats.parmetis.graph_store import as_graph
@@ -38,9 +38,13 @@ if TYPE_CHECKING:
 Opener = Callable[[str], Store]
 
 
-def _has_reverses(output: Store | None) -> bool:
-    """Return whether an output was made of a graph with reverse edges."""
-    return output is not None and output.exists(layout.BOOK) and bool(read_book(output).reverse_edges)
+def _added_reverses(output: Store | None, graph: Store) -> bool:
+    """Return whether an output has reverse edges that the ``metadata.json`` of its graph does not name."""
+    if output is None or not output.exists(layout.BOOK):
+        return False
+    found = read_book(output).reverse_edges
+    named = read_metadata_document(graph).get(REVERSED, {}) if found else {}
+    return not found.keys() <= {*named, *named.values()}
 
 
 @contextmanager
@@ -66,7 +70,8 @@ def open_graph(
         settings: How to reach S3.
         output: Root of the output; without one, the graph is ingested into a temporary folder.
         previous: Root of an earlier run over the same graph, whose nodes keep their IDs.
-        config: How to ingest. Without it, a graph in the chunked format has reverse edges if ``output`` has.
+        config: How to ingest. Without it, a graph in the chunked format has the reverse edges that
+            ``output`` has.
         data_docs: Write Data Docs if the tables are rejected.
         read_only: Write nothing below ``output``: take the graph that was made of tables there, or number
             tables as it did if its nodes have the IDs of a still earlier run.
@@ -79,7 +84,7 @@ def open_graph(
     """
     if isinstance(uri, str) and not is_graph_file(uri):
         with as_graph(open_store(uri, settings), progress=progress) as graph:
-            wanted = config.reverse_edges if config is not None else _has_reverses(output)
+            wanted = config.reverse_edges if config is not None else _added_reverses(output, graph)
             with with_reverses(graph, wanted=wanted) as found:
                 yield found
         return
@@ -91,7 +96,7 @@ def open_graph(
         if target is not None and read_only:
             # a graph of arrays is compared itself; tables may be numbered after those of an earlier run
             if (isinstance(uri, str) or uri.numbers_nodes) and target.exists(METADATA):
-                yield stack.enter_context(with_reverses(target, wanted=_has_reverses(output)))
+                yield stack.enter_context(with_reverses(target, wanted=_added_reverses(output, target)))
                 return
             target = None
         if target is None:

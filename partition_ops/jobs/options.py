@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from partition_ops.artifacts.stage import Stage, job_stages, other_stages
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import Options, StageConfig, groups, option, option_group
-from partition_ops.options.values import parse_size, parse_time
+from partition_ops.options.declare import Options, StageConfig, groups, option, option_group, options_of
+from partition_ops.options.values import memory_option, parse_time
 from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
@@ -38,18 +38,10 @@ class RunConfig(IngestConfig, ValidateConfig, PrepareTasks, ConvertConfig, Cache
     option.
     """
 
-    memory: int | None = option(
-        None,
-        help="Memory that the command and its child processes may take, such as 512M or 4G. A job that is"
+    memory: int | None = memory_option(
+        "Memory that the command and its child processes may take, such as 512M or 4G. A job that is"
         " estimated to take more is rejected; stages plan with it, and a job that takes more anyway ends with"
-        " an error. The result does not depend on the option.",
-        title="Memory",
-        section="More",
-        metavar="SIZE",
-        minimum=1,
-        parse=parse_size,
-        empty="all that the machine or the container has",
-        form=None,
+        " an error. The result does not depend on the option."
     )
     probe: bool = option(
         False,
@@ -115,6 +107,13 @@ class RunConfig(IngestConfig, ValidateConfig, PrepareTasks, ConvertConfig, Cache
     def _wants(self, stage: Stage) -> bool:
         own = self.of(stage.config)
         return bool(getattr(own if hasattr(own, stage.optional) else self, stage.optional))
+
+
+def planned_options() -> set[str]:
+    """Return the names of the options that the estimate of a job, and its checks before it, depend on."""
+    classes = PartitionConfig, ConvertConfig, PrepareTasks, OtherStages
+    named = {one.name for one in options_of(*classes)} | {"validation_tasks", "data_docs"}
+    return named | {stage.optional for stage in job_stages() if stage.optional}
 
 
 def _days(value: timedelta) -> str:

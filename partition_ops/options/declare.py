@@ -62,6 +62,7 @@ class Option:
             ``section`` and ``description``. If it is None, the option is not in the form.
         by_key: For an option with a choice for each of several keys: a function that returns an `Option` for
             each key, by the name of its param in the form.
+        recorded: Whether the result depends on it, so that it is part of the record of a stage.
         name: Name of the option; unique in a verb and in the form.
         field: Name of the field.
         type: Type of a single value: ``int``, ``float``, ``bool``, ``str`` or another that ``parse`` makes.
@@ -86,6 +87,7 @@ class Option:
     flag: str = ""
     form: Mapping[str, Any] | None = dataclasses.field(default_factory=dict)
     by_key: Callable[[], Mapping[str, Option]] | None = None
+    recorded: bool = True
     name: str = ""
     field: str = ""
     type: Any = str
@@ -310,5 +312,6 @@ class StageConfig(Options):
     )
 
     def options(self) -> dict[str, Any]:
-        """Return the options as JSON, for records and the manifest."""
-        return asdict(self)
+        """Return the options that the result depends on as JSON, for records and the manifest."""
+        left_out = {one.field for one in own_options(type(self)) if not one.recorded}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}

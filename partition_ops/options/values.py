@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import KINDS, Option, groups, options_of, own_options
+from partition_ops.options.declare import KINDS, Option, groups, option, options_of, own_options
 
 Config = TypeVar("Config")
 LEAST_SIZE = 1 << 20
@@ -99,6 +99,22 @@ def parse_size(text: str) -> int:
     if size < LEAST_SIZE:
         raise ValueError(f"{text!r} is less than 1M: add a unit, such as 512M or 4G")
     return size
+
+
+def memory_option(help: str, *, empty: str = "all that the machine or the container has") -> Any:
+    """Declare the option ``memory`` of a stage or a job; the result does not depend on it."""
+    return option(
+        None,
+        help=help,
+        title="Memory",
+        section="More",
+        metavar="SIZE",
+        minimum=1,
+        parse=parse_size,
+        empty=empty,
+        form=None,
+        recorded=False,
+    )
 
 
 def parse_time(text: str) -> timedelta:

@@ -66,7 +66,7 @@ FAULTS = (
 )
 
 
-def repeat(call: Callable[[], T], rounds: int = ROUNDS) -> T:
+def repeat(call: Callable[[], T]) -> T:
     """Return the result of a call to S3; after a passing fault, the call is repeated.
 
     botocore repeats single requests. This function repeats the rest: bodies that end early or are damaged,
@@ -75,9 +75,8 @@ def repeat(call: Callable[[], T], rounds: int = ROUNDS) -> T:
 
     Args:
         call: The call, which must have the same effect if it is repeated.
-        rounds: Calls at most.
     """
-    for number in range(1, rounds):
+    for number in range(1, ROUNDS):
         try:
             return call()
         except FAULTS as error:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import Protocol
 
 logger = logging.getLogger("partition_ops")
 
@@ -38,16 +38,13 @@ class NoProgress:
 class BarProgress:
     """A progress bar on a terminal, which disappears at the end of the step."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-
     @contextmanager
     def step(self, title: str, total: int, unit: str) -> Iterator[Advance]:
         from tqdm import tqdm  # only needed on a terminal
 
         lock = threading.Lock()
         with tqdm(
-            desc=title, total=total, unit=f" {unit}", unit_scale=True, file=self._stream, leave=False
+            desc=title, total=total, unit=f" {unit}", unit_scale=True, file=sys.stderr, leave=False
         ) as bar:
 
             def advance(done: int) -> None:

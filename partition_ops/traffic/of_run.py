@@ -11,10 +11,9 @@ from partition_ops.artifacts.assignment import Assignment
 from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
-from partition_ops.system.memory import planned_memory
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.traffic.model import Mask, Sampling, TrafficModel
-from partition_ops.traffic.plan import MEMORY_SHARE, model_bytes
+from partition_ops.traffic.plan import mapped_bytes
 from partition_ops.traffic.sampled_edges import read_sampled_edges
 
 
@@ -42,16 +41,14 @@ def model_of_run(
     Raises:
         InvalidInputError: The edges cannot be read.
 
-    Peak memory: 6 bytes a node, for each core a block of edges, and `model_bytes`; if these are more than a
-    quarter of the memory, they are mapped files below ``TMPDIR``.
+    Peak memory: 6 bytes a node, for each core a block of edges, and `model_bytes`, or these as mapped files
+    below ``TMPDIR``; see `mapped_bytes`.
     """
     dropped = ListedEdges(destination, layout.DROPPED).ids(metadata)
-    offsets = metadata.node_offsets
-    ranges = [(offsets[one], offsets[one + 1], one) for one in range(len(metadata.node_types))]
     with ExitStack() as stack:
         folder = None
-        if model_bytes(metadata, len(sampling.fanouts)) > planned_memory(None, MEMORY_SHARE):
+        if mapped_bytes(metadata, len(sampling.fanouts)):
             folder = Path(stack.enter_context(temporary_folder()))
         inside = assignment.parts if num_hops == 0 else None
         edges = read_sampled_edges(source, metadata, dropped, parts=inside, folder=folder)
-        yield TrafficModel(edges, train, sampling, node_ranges=ranges, folder=folder)
+        yield TrafficModel(edges, train, sampling, node_ranges=metadata.node_ranges, folder=folder)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import Options, option
+from partition_ops.options.declare import Options, StageConfig, option, option_group
 
 if TYPE_CHECKING:
     from partition_ops.traffic.model import Sampling
@@ -71,3 +71,15 @@ class SamplingOptions(Options):
     def options(self) -> dict[str, Any]:
         """Return the options as JSON."""
         return {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(self).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledConfig(StageConfig):
+    """Options of a stage that depends on how trainers sample."""
+
+    sampling: SamplingOptions = option_group(SamplingOptions)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as JSON; those of the group are among the others."""
+        options = super().options()
+        return {**options.pop("sampling"), **options}

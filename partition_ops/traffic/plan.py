@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.system.memory import planned_memory
 
 MEMORY_SHARE = 0.25
 MOST_WORK = 5 * 10**10  # some minutes
 NARROW = 2**31 - 1
+READ, PASS = 0.06e-6, 0.004e-6  # seconds an edge: to read and sort it, and to pass over it for a partition
 
 
 def work(metadata: GraphMetadata, layers: int, num_parts: int) -> int:
@@ -24,3 +26,17 @@ def model_bytes(metadata: GraphMetadata, layers: int) -> int:
     sorting = 12 * wide * edges + 24 * nodes + 12 * sum(ends) + 28 * groups
     predicting = 4 * wide * edges + (8 + 16 * (layers - 1) + 8 * (layers + 1)) * nodes + 44 * groups
     return max(sorting, predicting)
+
+
+def mapped_bytes(metadata: GraphMetadata, layers: int, memory: int | None = None) -> int:
+    """Return `model_bytes` if the arrays become mapped files, as they take more than a quarter of memory.
+
+    Otherwise, return 0. By default, the memory is that of this process.
+    """
+    arrays = model_bytes(metadata, layers)
+    return arrays if arrays > planned_memory(None, MEMORY_SHARE, memory) else 0
+
+
+def model_seconds(metadata: GraphMetadata, layers: int, num_parts: int) -> float:
+    """Return the seconds, roughly, that reading the edges and the model itself take."""
+    return READ * sum(metadata.num_edges) + PASS * work(metadata, layers, num_parts)

@@ -12,12 +12,11 @@ from partition_ops.artifacts.documents import read_document
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
-from partition_ops.system.memory import planned_memory
 from partition_ops.traffic.figures import training_figures
 from partition_ops.traffic.hot_rows import Cacheable, CacheCurve
 from partition_ops.traffic.model import TrafficModel
 from partition_ops.traffic.options import SamplingOptions
-from partition_ops.traffic.plan import MEMORY_SHARE, MOST_WORK, model_bytes, work
+from partition_ops.traffic.plan import MOST_WORK, mapped_bytes, work
 from partition_ops.traffic.train_nodes import TrainType
 
 Figures = dict[str, Any]
@@ -67,7 +66,7 @@ def kept_figures(
     layers = len(options["fanouts"])
     if work(metadata, layers, assignment.num_parts) > MOST_WORK:
         return {}
-    if model_bytes(metadata, layers) > planned_memory(None, MEMORY_SHARE):
+    if mapped_bytes(metadata, layers):
         return {}
     figures = predict(model, source, metadata, assignment)
     return {"training": {"assignment": assignment.digest(), "figures": {"options": options, **figures}}}

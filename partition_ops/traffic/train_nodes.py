@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.names import TRAIN_MASK
 from partition_ops.errors import UsageError, one_of
 from partition_ops.storage import Store
 
-TRAIN_MASK, LABEL = "train_mask", "label"
+LABEL = "label"
 BLOCK = 1 << 20  # rows that are read at a time
 Mask = npt.NDArray[np.bool_]
 

@@ -9,7 +9,6 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partition_ops import __version__
 from partition_ops.artifacts import layout
@@ -42,7 +41,6 @@ OPTIONAL = {"contents", "nodes_by_degree"}  # in stats.json of a partition
 SUMMARISED = ("num_parts", "num_nodes", "num_edges", "replication_factor")
 SLOWEST = {"slowest_rows": "remote_rows_per_batch", "slowest_ratio": "ratio"}
 MORE_OPTIONS = ("num_nodes", "still_there", "previous")  # of the record, which is not only of options
-Counts = npt.NDArray[np.int64]
 Figures = dict[str, Any]
 Entries = Sequence[Mapping[str, Any]]
 
@@ -117,14 +115,13 @@ def _check_stats(findings: Findings, output: Store, part: int, expected: Figures
     return found
 
 
-def check_records(findings: Findings, check: str, output: Store, listed: Entries) -> None:
+def check_records(findings: Findings, output: Store, listed: Entries) -> None:
     """Check that records and manifest list the same content of artifacts, as far as there are records.
 
     Broken and missing records are no failure: the next run does their tasks again.
 
     Args:
         findings: Takes the failures.
-        check: Name of the check.
         output: Root of the output.
         listed: Artifacts of the manifest.
     """
@@ -135,7 +132,7 @@ def check_records(findings: Findings, check: str, output: Store, listed: Entries
         with suppress(InvalidInputError, AttributeError, KeyError, TypeError):
             for one in output.read_json(key)["artifacts"]:
                 if entries.get(one["key"], (one["size"], one["sha256"])) != (one["size"], one["sha256"]):
-                    findings.fail(check, f"{one['key']} is not listed as in {key}")
+                    findings.fail("manifest-artifacts", f"{one['key']} is not listed as in {key}")
 
 
 def _expected_stats(graph: ExpectedGraph, part: int) -> Figures:
@@ -324,7 +321,7 @@ def _check_report(findings: Findings, report: Figures, expected: Figures, sizes:
 def _check_copies(findings: Findings, output: Store, report: Figures) -> None:
     """Compare what the report has taken over from other documents with them."""
     for name, key in (
-        ("migration", f"{layout.ASSIGNMENT}/{layout.MIGRATION}"),
+        ("migration", layout.MIGRATION),
         ("probe", layout.QUALITY_PROBE),
     ):
         if name in report:

@@ -38,7 +38,6 @@ DROPPED_COLUMNS = {"orig_id": pa.int64(), "check": pa.string()}
 CARRY_OVER_COLUMNS = ["old_new_id", "old_type_new_id", "new_id", "type_new_id"]
 CHECK = "dropped-edges"
 REASONS = ("duplicate_edges", "self_loop_edges")
-MIGRATION = f"{layout.ASSIGNMENT}/{layout.MIGRATION}"
 Figures = Mapping[str, Any]
 Mask = npt.NDArray[np.bool_]
 
@@ -267,9 +266,9 @@ def check_growth(
     """
     migration: Figures | None = None
     with findings.check("migration"):
-        if output.exists(MIGRATION):
-            migration = output.read_json(MIGRATION)
-            check_document(migration, "migration", where=MIGRATION)
+        if output.exists(layout.MIGRATION):
+            migration = output.read_json(layout.MIGRATION)
+            check_document(migration, "migration", where=layout.MIGRATION)
     with findings.check("carry-over"):
         maps = sorted(entry.key for entry in output.list(f"{layout.IDMAP}/carry_over/"))
         old = {name: one["old"] for name, one in migration["node_types"].items()} if migration else {}

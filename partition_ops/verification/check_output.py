@@ -59,7 +59,7 @@ def check_manifest(
         _check_files(findings, "manifest-artifacts", output, manifest["artifacts"])
         listed = {entry["key"] for entry in manifest["artifacts"]}
         _check_complete(findings, output, metadata, listed)
-        check_records(findings, "manifest-artifacts", output, manifest["artifacts"])
+        check_records(findings, output, manifest["artifacts"])
     if manifest:
         with findings.check("manifest-input"):
             findings.same("manifest-input", "the graph's name", manifest["graph_name"], metadata.graph_name)

@@ -14,6 +14,8 @@ from pkgutil import iter_modules
 
 from airflow.executors.local_executor import LocalExecutor
 
+from graph_partitioning.provider import OPERATORS
+
 log = logging.getLogger(__name__)
 
 AIRFLOW = (
@@ -22,7 +24,6 @@ AIRFLOW = (
     "airflow.sdk.api.client",
     "airflow.providers.amazon.aws.hooks.base_aws",
 )
-OPERATORS = "graph_partitioning.operators"
 LIBRARY = (  # what is imported by need, besides the functions of the stages
     "pandas",  # pyarrow imports it to convert text and Booleans
     "pyarrow.csv",

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from partition_ops.artifacts.stage import job_stages
 from partition_ops.errors import UsageError
-from partition_ops.jobs.options import RunConfig
-from partition_ops.options.declare import ROOT_PATTERN, Option, Options, option, options_of, own_options
+from partition_ops.jobs.options import RunConfig, planned_options
+from partition_ops.options.declare import ROOT_PATTERN, Option, Options, option, options_of
 from partition_ops.options.json_schema import form_fields, settings_schema
 from partition_ops.options.values import build, parse_settings
-from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
-from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
+from partition_ops.stages.partition.mpi.options import MpiOptions
+from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites
-from partition_ops.traffic.options import SamplingOptions
 
 RUN_NAME = re.compile(r"^(?!\.\.?$)[^/]+$")  # a folder below runs/
 
@@ -223,9 +221,7 @@ def planned_templates() -> dict[str, Any]:
 
     They do not include how MPI is started: the worker that validates need not have it.
     """
-    classes = PartitionConfig, ConvertConfig, SamplingOptions
-    planned = {one.name for cls in classes for one in own_options(cls)}
-    planned |= {stage.optional for stage in job_stages()}
+    planned = planned_options() - {one.name for one in options_of(MpiOptions)}
     return {name: template for name, template in templates(RunConfig).items() if name in planned}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,10 @@ import torch
 
 import partition_ops
 from partition_ops.artifacts.partition_book import PartitionBook
+from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError
+from partition_ops.jobs.changes import find_changes
+from partition_ops.jobs.open_graph import open_graph
 from partition_ops.storage import open_store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train import PartitionedGraph
@@ -175,6 +179,24 @@ def test_reverse_edges_that_the_input_names_are_left_out(name: str, tmp_path: Pa
                 if etype[1] == "cites":
                     of = found.book.eid_orig2new(found.book.eid_new2orig(seeds, etype), reverse)
                     assert torch.equal(year[0][seeds], year[1][of])
+
+
+def test_a_graph_that_names_reverse_edges_of_one_type_keeps_its_types(tmp_path: Path) -> None:
+    """Later commands take the types of the run: it was not made with ``--reverse-edges``."""
+    folder, uri = library(papers=60).write(tmp_path / "input"), str(tmp_path / "output")
+    document = json.loads((folder / "metadata.json").read_text())
+    name = document["edge_type"][0]
+    src, rel, dst = name.split(":")
+    (folder / "metadata.json").write_text(
+        json.dumps({**document, "reverse_edges": {name: f"{dst}:by_{rel}:{src}"}})
+    )
+    options = {"num_parts": 3, "engine": "random", "on_defect": "warn", "ignore_estimate": True}
+    partition_ops.run(folder, uri, **options)
+    report = partition_ops.verify(folder, uri)
+    assert report.passed, report
+    with open_graph(str(folder), output=open_store(uri)) as graph:
+        assert not find_changes(graph, open_store(uri)).any
+        assert name in load_metadata(graph).reverse_edges and len(load_metadata(graph).reverse_edges) == 2
 
 
 @pytest.mark.parametrize("pair", BOTH, indirect=True, ids=str)

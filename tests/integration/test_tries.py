@@ -24,7 +24,7 @@ from partition_ops.stages.partition.multilevel.graph import constraints_of as li
 from partition_ops.stages.partition.multilevel.improve import climb
 from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar
 from partition_ops.stages.partition.multilevel.search import fill_up
-from partition_ops.stages.partition.multilevel.tuning import DEFAULT, TUNINGS
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT, RATES, TUNINGS
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import report_quality
@@ -166,7 +166,7 @@ def test_the_search_stays_within_its_budget_at_every_size(nodes: int, degree: fl
     one = auto.plan_of(TUNINGS["fast"], nodes, half_edges, parts)
     assert (len(one.starts), one.rounds) == (1, 0)
     plan = auto.plan_of(DEFAULT, nodes, half_edges, parts)
-    budget = DEFAULT.share * (auto.REST[0] + auto.REST[1] * half_edges)
+    budget = DEFAULT.share * (RATES.rest[0] + RATES.rest[1] * half_edges)
     first = auto.seconds_of(one, half_edges, parts)
     assert auto.seconds_of(plan, half_edges, parts) <= max(budget, first) * (1 + 1e-9)
 

@@ -1,15 +1,14 @@
-"""The list of the verbs: each module has a `Verb` named ``VERB``; other stages have a generic one.
+"""The list of the verbs: each module has a `Verb` named ``VERB``; stages without one have a generic one.
 
 A module is imported when its verb is used, so that ``--help`` is quick.
 """
 
 from functools import partial
+from importlib.util import find_spec
 from typing import cast
 
-from partition_ops.artifacts.stage import Stage, all_stages, load
+from partition_ops.artifacts.stage import Stage, all_stages, load, other_stages
 from partition_ops.cli.verb import ListedVerb, Verb
-
-STAGES_WITH_MODULES = ("ingest", "validate", "schema", "convert", "probe", "idmap")
 
 
 def _verb(module: str, name: str = "VERB") -> Verb:
@@ -19,7 +18,8 @@ def _verb(module: str, name: str = "VERB") -> Verb:
 def _verb_of_stage(stage: Stage) -> Verb:
     from partition_ops.cli.verbs.stage_verbs import stage_verb
 
-    return _verb(stage.name) if stage.name in STAGES_WITH_MODULES else stage_verb(stage)
+    has_module = stage not in other_stages() and find_spec(f"{__name__}.{stage.name}")
+    return _verb(stage.name) if has_module else stage_verb(stage)
 
 
 VERBS = (

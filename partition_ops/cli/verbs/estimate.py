@@ -6,17 +6,15 @@ import argparse
 from contextlib import nullcontext
 from typing import Any
 
-from partition_ops.artifacts.stage import job_stages
 from partition_ops.artifacts.tasks import input_objects
 from partition_ops.cli.console import Console
 from partition_ops.cli.locations import add_input, open_input, open_output
 from partition_ops.cli.text_tables import estimate_lines, workers_lines
 from partition_ops.cli.verb import Verb
-from partition_ops.jobs.options import OtherStages, RunConfig
+from partition_ops.jobs.options import RunConfig, planned_options
 from partition_ops.options.arguments import config_of
 from partition_ops.options.declare import options_of
-from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
+from partition_ops.stages.partition.options import PreviousOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +82,6 @@ With --workers, they are compared with that many workers, which share the stages
 The exit code is 0 in either case; 'run' rejects a job that does not fit.""",
     add_arguments=add_arguments,
     options=(PreviousOptions, RunConfig),
-    only={one.name for one in options_of(PartitionConfig, ConvertConfig, PreviousOptions, OtherStages)}
-    | {"data_docs", "validation_tasks", "prepare_tasks", *(stage.optional for stage in job_stages())},
+    only=planned_options() | {one.name for one in options_of(PreviousOptions)},
     execute=execute,
 )

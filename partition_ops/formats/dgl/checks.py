@@ -164,7 +164,7 @@ def _check_load(findings: Findings, files: _Files, expected: Book) -> None:
         for name in PARTITION_FILES:
             files.complete(name)
         try:
-            with _environment("DGL_DIST_DEBUG", "1"):
+            with _dgl_checks_itself():
                 loaded = import_dgl().distributed.load_partition(config, files.part)
         except Exception as error:  # any exception of DGL is a failure of this check
             findings.fail("dgl-load", f"{where}: DGL raises {type(error).__name__}: {error}")
@@ -235,10 +235,11 @@ def _triples(expected: Book) -> list[tuple[str, ...]]:
 
 
 @contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable while the context lasts."""
+def _dgl_checks_itself() -> Iterator[None]:
+    """Set the environment variable with which DGL checks what it loads, while the context lasts."""
+    name = "DGL_DIST_DEBUG"
     before = os.environ.get(name)
-    os.environ[name] = value
+    os.environ[name] = "1"
     try:
         yield
     finally:

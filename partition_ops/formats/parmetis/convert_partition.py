@@ -21,7 +21,7 @@ from partition_ops.formats.parmetis import LAYOUT
 from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.formats.parmetis.output_edges import EdgeLoader, EdgeRows
 from partition_ops.formats.parmetis.output_nodes import read_node_attributes, read_node_order
-from partition_ops.formats.parmetis.schema_metadata import metadata_of, node_types_of
+from partition_ops.formats.parmetis.schema_metadata import Schema, metadata_of, node_types_of
 from partition_ops.formats.parmetis.text_files import OutputFiles, common_width
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads
@@ -29,7 +29,6 @@ from partition_ops.system.progress import NoProgress, Progress
 
 Ids = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
-Schema = dict[str, dict[str, list[int]]]
 TEXT_VERSION = 1  # of convert/text.json
 
 

@@ -45,11 +45,6 @@ class NodeTypes:
         """Return the node type ID of a homogeneous ID."""
         return int(np.searchsorted(self.offsets, node, side="right")) - 1
 
-    def ids_of(self, name: str) -> str:
-        """Return the homogeneous IDs of a type, for messages."""
-        begin, end = self.offsets[self.names.index(name) :][:2]
-        return f"{begin} to {end - 1}" if end > begin else "none, the type has no nodes"
-
 
 @dataclass(frozen=True)
 class OutputOrder(NodeOrder):

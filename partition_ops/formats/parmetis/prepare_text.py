@@ -78,7 +78,7 @@ def prepare_text_task(
 
     options = {"graph_name": graph_name, "weights": weights, "attributes": list(attributes)}
     return Task(
-        "prepare-parmetis",
+        layout.PREPARE_TEXT_TASK,
         destination,
         work,
         options={**options, **dropped.digests},

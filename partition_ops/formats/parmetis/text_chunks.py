@@ -39,7 +39,7 @@ logger = logging.getLogger("partition_ops")
 Ids = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
 FLOAT64 = np.dtype(np.float64)
-LARGEST_TYPE_ID = 1 << 20
+LARGEST_TYPE_ID = 1 << 20  # greater numbers are mistakes, and would overflow keys
 HOMOGENEOUS = {"nid": ["_N"], "eid": ["_E"]}  # DGL's names
 
 

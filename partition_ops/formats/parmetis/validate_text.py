@@ -16,6 +16,7 @@ import numpy.typing as npt
 from partition_ops.chunked.duplicate_search import Keys, find_overlaps
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.schema_metadata import Schema, node_types_of, types_by_range
+from partition_ops.formats.parmetis.text_chunks import LARGEST_TYPE_ID
 from partition_ops.formats.parmetis.text_files import (
     EDGE_COLUMNS,
     edges_file,
@@ -30,7 +31,6 @@ from partition_ops.system.progress import Advance, NoProgress, Progress
 
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-LARGEST_TYPE_ID = 1 << 20  # greater numbers are mistakes, and would overflow the keys below
 LARGEST_EDGE_ID = 1 << 40
 
 

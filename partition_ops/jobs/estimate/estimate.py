@@ -72,7 +72,7 @@ def estimate_job(
         stages=found,
         whole=_whole(found, sizes, machine),
         room=room,
-        shortages=_find_shortages(config, sizes, found, room, done, present),
+        shortages=_find_shortages(config, found, room, done, present),
         warnings=_find_warnings(sizes, found, room),
         missing=sizes.missing,
     )
@@ -223,7 +223,6 @@ def _done(destination: Store, stage: Stage, config: RunConfig) -> bool:
 
 def _find_shortages(
     config: RunConfig,
-    sizes: Sizes,
     found: Sequence[StageEstimate],
     room: Room,
     done: frozenset[str],
@@ -233,7 +232,6 @@ def _find_shortages(
 
     Args:
         config: Options of the job.
-        sizes: Of its graph.
         found: Estimates of its stages.
         room: The machine.
         done: Stages that are finished already.

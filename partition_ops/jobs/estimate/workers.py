@@ -35,11 +35,6 @@ class SharedStage:
     spread_by: str
     fits: bool
 
-    @property
-    def held(self) -> int:
-        """Bytes of memory without which its largest task is killed."""
-        return max(task.held for task in self.tasks)
-
 
 @dataclass(frozen=True, kw_only=True)
 class WorkersEstimate:
@@ -140,7 +135,7 @@ def estimate_workers(
         memory=memory,
         cores=cores,
         stages=tuple(_shared(one, machine) for one in found),
-        fewest_workers=_fewest(lambda count: fits(replace(machine, workers=count)), 1, MOST_WORKERS),
+        fewest_workers=_fewest(lambda count: fits(replace(machine, workers=count)), MOST_WORKERS),
         too_large=tuple(one.stage for one in stages(replace(machine, workers=MOST_WORKERS)) if not one.fits),
         least_memory=_least_memory(lambda size: fits(replace(machine, memory=size))),
         remedies=tuple(
@@ -165,10 +160,11 @@ def _shared(found: StageEstimate, machine: Machine) -> SharedStage:
     )
 
 
-def _fewest(enough: Callable[[int], bool], first: int, last: int) -> int | None:
+def _fewest(enough: Callable[[int], bool], last: int) -> int | None:
     """Return the least number that is enough, if more are enough whenever fewer are; None if none is."""
     if not enough(last):
         return None
+    first = 1
     while first < last:
         middle = (first + last) // 2
         first, last = (first, middle) if enough(middle) else (middle + 1, last)
@@ -176,7 +172,7 @@ def _fewest(enough: Callable[[int], bool], first: int, last: int) -> int | None:
 
 
 def _least_memory(enough: Callable[[int], bool]) -> int:
-    found = _fewest(lambda count: enough(count * MIB), 1, MOST_MEMORY // MIB)
+    found = _fewest(lambda count: enough(count * MIB), MOST_MEMORY // MIB)
     return (found or MOST_MEMORY // MIB) * MIB
 
 

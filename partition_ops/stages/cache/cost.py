@@ -2,10 +2,8 @@
 
 from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate
 from partition_ops.stages.cache.options import CacheConfig
-from partition_ops.system.memory import planned_memory
-from partition_ops.traffic.plan import MEMORY_SHARE, model_bytes, work
+from partition_ops.traffic.plan import mapped_bytes, model_bytes, model_seconds
 
-READ, PASS = 0.06e-6, 0.004e-6  # seconds an edge: to read and sort it, and to pass over it for a partition
 WRITE = 1e-9  # seconds a byte
 
 
@@ -13,7 +11,7 @@ def cost(config: CacheConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     """Estimate ``cache``."""
     metadata, layers = sizes.metadata, len(config.sampling.fanouts)
     arrays = model_bytes(metadata, layers)
-    files = arrays if arrays > planned_memory(None, MEMORY_SHARE, machine.memory) else 0
+    files = mapped_bytes(metadata, layers, machine.memory)
     rows = int(config.cache_share * sum(map(sizes.decoded, metadata.node_features)))
     return StageEstimate(
         stage="cache",
@@ -22,5 +20,5 @@ def cost(config: CacheConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
         output=rows,
         temporary=files,
         cache=machine.fetched(sum(sizes.edge_file_bytes)),
-        seconds=0.6 + READ * sizes.edges + PASS * work(metadata, layers, sizes.num_parts) + WRITE * rows,
+        seconds=0.6 + model_seconds(metadata, layers, sizes.num_parts) + WRITE * rows,
     )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import StageConfig, option, option_group
-from partition_ops.traffic.options import SECTION, SamplingOptions
+from partition_ops.options.declare import option
+from partition_ops.traffic.options import SECTION, SampledConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheConfig(StageConfig):
+class CacheConfig(SampledConfig):
     """Options of ``cache``."""
 
-    sampling: SamplingOptions = option_group(SamplingOptions)
     cache_share: float = option(
         0.0,
         help="Rows of other partitions whose features are stored with each partition, as a share of its own"
@@ -30,8 +28,3 @@ class CacheConfig(StageConfig):
             raise UsageError(
                 "--cache-share is out of range", found=f"{self.cache_share}", expected="between 0 and 1"
             )
-
-    def options(self) -> dict[str, Any]:
-        """Return the options as JSON; those of the group are among the others."""
-        options = asdict(self)
-        return {**options.pop("sampling"), **options}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from partition_ops.errors import UsageError
 from partition_ops.formats.format import format_names, get_formats
 from partition_ops.options.declare import MOST_PARTS, MOST_TASKS, Options, StageConfig, option
-from partition_ops.options.values import parse_size
+from partition_ops.options.values import memory_option
 
 MEMORY_SHARE = 0.75  # of the available memory, for building partitions
 GRAPH_FORMATS = ("coo", "csr", "csc")
@@ -19,18 +19,10 @@ GRAPHBOLT_ATTRIBUTES = ("eids", "inner_node", "inner_edge")  # of DGL's dgl_part
 class ConvertConfig(StageConfig):
     """Options of ``convert``."""
 
-    memory: int | None = option(
-        None,
-        help="Memory that the command and its child processes may take, such as 512M or 4G. As many"
+    memory: int | None = memory_option(
+        "Memory that the command and its child processes may take, such as 512M or 4G. As many"
         " partitions are built at a time as fit, and a command that takes more ends with an error. The result"
-        " does not depend on the option.",
-        title="Memory",
-        section="More",
-        metavar="SIZE",
-        minimum=1,
-        parse=parse_size,
-        empty="all that the machine or the container has",
-        form=None,
+        " does not depend on the option."
     )
     convert_tasks: int | None = option(
         None,
@@ -44,6 +36,7 @@ class ConvertConfig(StageConfig):
         minimum=1,
         maximum=MOST_TASKS,
         empty="one for each 32 MiB of input, at most 32 and one for each partition",
+        recorded=False,
     )
     num_hops: int = option(
         1,
@@ -112,9 +105,7 @@ class ConvertConfig(StageConfig):
 
     def options(self) -> dict[str, Any]:
         """Return the options that the partitions depend on, as JSON."""
-        options = asdict(self)
-        for name in ("memory", "convert_tasks"):  # they change how the result is reached, not the result
-            del options[name]
+        options = super().options()
         if "graphbolt" not in self.formats:
             del options["graphbolt_attributes"]
         return {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}

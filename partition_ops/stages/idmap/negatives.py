@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.chunked.negatives import MASKS, read_negatives
+from partition_ops.chunked.names import MASKS
+from partition_ops.chunked.negatives import read_negatives
 from partition_ops.stages.idmap.carry_over import Numbering
 from partition_ops.storage import Store
 

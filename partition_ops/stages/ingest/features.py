@@ -239,7 +239,10 @@ class ColumnWriter:
                 rows = self._column(block, feature, transforms[feature.name])
                 if not transforms[feature.name].continues:
                     rows = rows.filter(pa.array(training))
-                transforms[feature.name].fit(rows.drop_null())
+                known = rows.drop_null()
+                if not transforms[feature.name].can_fit(known):
+                    self.findings.reject_not_finite(spec, feature)
+                transforms[feature.name].fit(known)
             if label:
                 self._look_at_labels(block, training)
             if masks:

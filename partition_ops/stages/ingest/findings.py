@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import ibis
@@ -415,6 +416,26 @@ class Findings:
                 else f"Set its type in graph.yaml: types: {{{column}: float64}}.",
             )
 
+    def reject_not_finite(self, spec: TypeTable, feature: FeatureColumn) -> None:
+        """Reject a feature that would be fitted on numbers that are not finite, with their first rows.
+
+        Raises:
+            InvalidInputError: Always.
+        """
+        what = "missing: mean" if feature.transform == "none" else feature.transform
+        schema, rows = self.sources[spec.name].schema, []
+        for column in feature.parts:
+            if pa.types.is_floating(schema.field(column).type):
+                condition = partial(_is_not_finite, name=column)
+                rows += self._rows(spec, condition, [*spec.keys, column], SHOWN - len(rows))
+        raise InvalidInputError(
+            f"{spec.about}: feature {feature.name!r}: {what!r} cannot be fitted on values that are"
+            " not finite",
+            found=rows or "NaN or infinity in a row",
+            expected="finite numbers",
+            remedy="Correct the rows, or leave them empty and set 'missing' of the feature in graph.yaml.",
+        )
+
     def reject_text(self, spec: TypeTable, feature: FeatureColumn, text: str) -> None:
         """Reject a text that is no list of numbers, with its first rows.
 
@@ -485,6 +506,11 @@ class Findings:
             f" in {source.names[row[FILE_INDEX]]}, row {row[ROW_INDEX]}"
             for row in self.duckdb.rows(chosen.order_by(FILE_INDEX, ROW_INDEX).limit(limit))
         ]
+
+
+def _is_not_finite(table: ibis.Table, name: str) -> Any:
+    """Return a condition; with ``isnan``, DuckDB 2.0 finds no NaN in a file whose statistics have none."""
+    return table[name].cast("string").isin(["nan", "inf", "-inf"])
 
 
 def shown(value: Any) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from partition_ops.options.declare import StageConfig, option
-from partition_ops.options.values import parse_size
+from partition_ops.options.values import memory_option
 
 TableEngine = Literal["duckdb", "spark"]
 OnRemoved = Literal["fail", "keep", "isolate", "renumber"]
@@ -25,17 +25,11 @@ class IngestConfig(StageConfig):
         title="Engine for tables",
         section="More",
         metavar="ENGINE",
+        recorded=False,
     )
-    memory: int | None = option(
-        None,
-        help="Memory of the process while it makes a graph of tables, 512M or more. The graph is the same.",
-        title="Memory",
-        section="More",
-        metavar="SIZE",
-        minimum=1,
-        parse=parse_size,
+    memory: int | None = memory_option(
+        "Memory of the process while it makes a graph of tables, 512M or more. The graph is the same.",
         empty="a quarter of the available memory",
-        form=None,
     )
 
     reverse_edges: bool = option(
@@ -60,8 +54,7 @@ class IngestConfig(StageConfig):
 
     def options(self) -> dict[str, Any]:
         """Return the options that the graph depends on, as JSON: the engines give the same graph."""
-        options = asdict(self)
-        del options["memory"], options["table_engine"]
+        options = super().options()
         return {name: value for name, value in options.items() if name == "graph_name" or value}
 
 

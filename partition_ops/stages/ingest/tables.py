@@ -285,7 +285,7 @@ def _columns_of(source: TableSource, file: FoundFile) -> list[str]:
     twice = next((name for name in source.used if several[name] > 1), None)
     if twice is not None:
         alike = [name for name in dict.fromkeys(names) if name.lower() == twice.lower()]
-        raise _indistinct(source, f"{source.about}{file.name}", alike * 2 if len(alike) < 2 else alike)
+        raise _indistinct(f"{source.about}{file.name}", alike * 2 if len(alike) < 2 else alike)
     return [name for name in source.used if name in several]
 
 
@@ -299,7 +299,7 @@ def _check_names(source: TableSource) -> None:
     for name in source.used:
         if several[name.lower()] > 1:
             alike = [other for other in source.used if other.lower() == name.lower()]
-            raise _indistinct(source, f"{source.about}{source.spec.name}", alike)
+            raise _indistinct(f"{source.about}{source.spec.name}", alike)
         if name.lower() in RESERVED:
             raise InvalidInputError(
                 f"{source.about}the column {name!r} of {source.spec.name} cannot be used",
@@ -308,7 +308,7 @@ def _check_names(source: TableSource) -> None:
             )
 
 
-def _indistinct(source: TableSource, where: str, names: Sequence[str]) -> InvalidInputError:
+def _indistinct(where: str, names: Sequence[str]) -> InvalidInputError:
     return InvalidInputError(
         f"{where}: columns cannot be told apart",
         found=" and ".join(map(repr, names)),

@@ -218,7 +218,7 @@ class _Ingestion:
             advance(1)
         self._end_columns()
         self.findings.reject(self.graph.where, self._counts())
-        manifest = self._manifest(numbered)
+        manifest = self._manifest()
         self.artifacts.wrote(self.artifacts.destination.write_json(MANIFEST, manifest))
         digest = hashlib.sha256(json_bytes(manifest)).hexdigest()
         more = {REVERSED: self.reverses} if self.reverses else {}
@@ -450,7 +450,7 @@ class _Ingestion:
     def _fitted(self, kind: str, name: str) -> dict[str, Any]:
         return dict(self.before[kind].get(name, {})) if self.before is not None else {}
 
-    def _manifest(self, numbered: Mapping[str, Numbered]) -> dict[str, Any]:
+    def _manifest(self) -> dict[str, Any]:
         tables = {
             name: [{"file": file.name, "size": file.entry.size} for file in table.files]
             for name, table in self.found.items()

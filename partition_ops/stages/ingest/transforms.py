@@ -67,9 +67,13 @@ class Transform(ABC):
         self.state: dict[str, Any] | None = None
         self.outside = Outside()
 
+    def can_fit(self, column: pa.Array) -> bool:
+        """Return whether all values of a block are finite, if they are numbers."""
+        return True
+
     @abstractmethod
     def fit(self, column: pa.Array) -> None:
-        """Take a block of training rows without nulls."""
+        """Take a block of training rows without nulls, which `can_fit`."""
 
     @abstractmethod
     def finish(self) -> dict[str, Any]:
@@ -128,6 +132,9 @@ class Numbers(Transform):
         self._low, self._high = np.zeros(()), np.zeros(())
         if feature.transform == "none" and feature.missing != "mean":
             self.state = {}
+
+    def can_fit(self, column: pa.Array) -> bool:
+        return bool(np.isfinite(self._numbers(column)).all())
 
     def fit(self, column: pa.Array) -> None:
         """Merge mean, spread and limits with those of a block (Chan's algorithm), in float64."""
@@ -307,14 +314,24 @@ class Bucket(Numbers):
         return {**mean, "boundaries": limits}
 
     def transform(self, column: pa.Array) -> Array:
-        limits = np.asarray(self.fitted["boundaries"], np.float64)
-        return np.searchsorted(limits, self._numbers(column), side="right").astype(np.int64)
+        limits, values = np.asarray(self.fitted["boundaries"], np.float64), self._numbers(column)
+        if np.isnan(values).any():
+            raise InvalidInputError(
+                f"{self.where}: a value is in no bucket",
+                found="NaN",
+                expected="numbers",
+                remedy="Correct the rows, or set 'missing' of the feature and leave them empty.",
+            )
+        return np.searchsorted(limits, values, side="right").astype(np.int64)
 
 
-class OneHot(Transform):
-    """A column for each category of the training rows, in their order, float32; others have only zeros."""
+class _Categories(Transform):
+    """Base of what collects the categories of a column."""
 
-    check = "unknown_categories"
+    most: ClassVar[int]
+    wanted: ClassVar[str]  # what they are for
+    limit: ClassVar[str] = ""  # what sets it, after the number
+    instead: ClassVar[str] = ""  # another remedy
 
     def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
         super().__init__(feature, where, width)
@@ -322,13 +339,20 @@ class OneHot(Transform):
 
     def fit(self, column: pa.Array) -> None:
         self._found.update(pc.unique(texts_of(column, self.where)).to_pylist())
-        if len(self._found) > MOST_CATEGORIES:
+        if len(self._found) > self.most:
             raise InvalidInputError(
-                f"{self.where}: there are too many categories for one-hot",
-                found=f"more than {MOST_CATEGORIES}",
-                expected=f"at most {MOST_CATEGORIES}",
-                remedy="Use the transform hash.",
+                f"{self.where}: there are too many categories for {self.wanted}",
+                found=f"more than {self.most:,}",
+                expected=f"at most {self.most:,}{self.limit}",
+                remedy=f"Use the transform hash{self.instead}.",
             )
+
+
+class OneHot(_Categories):
+    """A column for each category of the training rows, in their order, float32; others have only zeros."""
+
+    check = "unknown_categories"
+    most, wanted = MOST_CATEGORIES, "one-hot"
 
     def finish(self) -> dict[str, Any]:
         return {"categories": sorted(self._found)}
@@ -349,25 +373,13 @@ class OneHot(Transform):
         return rows
 
 
-class Category(Transform):
+class Category(_Categories):
     """The code of a category, int64: its place among those of all rows; a grown graph appends new ones."""
 
     check = "new_categories"
     continues = True
-
-    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
-        super().__init__(feature, where, width)
-        self._found: set[str] = set()
-
-    def fit(self, column: pa.Array) -> None:
-        self._found.update(pc.unique(texts_of(column, self.where)).to_pylist())
-        if len(self._found) > MOST_CODES:
-            raise InvalidInputError(
-                f"{self.where}: there are too many categories for codes",
-                found=f"more than {MOST_CODES:,}",
-                expected=f"at most {MOST_CODES:,}, which ingest.json can hold",
-                remedy="Use the transform hash, or make a node type of the categories.",
-            )
+    most, wanted = MOST_CODES, "codes"
+    limit, instead = ", which ingest.json can hold", ", or make a node type of the categories"
 
     def finish(self) -> dict[str, Any]:
         known = list(self.fitted.get("categories", []))

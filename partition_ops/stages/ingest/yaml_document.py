@@ -12,7 +12,6 @@ DEEPEST = 32  # mappings and lists inside of each other
 MOST_NODES = 2_000_000  # with those that aliases repeat
 PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 NUMBERS = {f"tag:yaml.org,2002:{name}" for name in ("int", "float")}
-TEXT = "tag:yaml.org,2002:str"
 BOOL, TIMESTAMP = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
 
 

@@ -67,6 +67,7 @@ class Engine(ABC):
         many_machines: The options with which it takes the memory of several machines; empty if it cannot.
         most_nodes: The largest number of nodes of a graph; None if there is no limit.
         needs_ranks: Whether it runs over MPI always, so that `cost` does not know its memory.
+        recorded: Which of the options ``effort`` and ``sampling`` its assignment depends on.
     """
 
     name: ClassVar[str]
@@ -78,6 +79,7 @@ class Engine(ABC):
     many_machines: ClassVar[str] = ""
     most_nodes: ClassVar[int | None] = None
     needs_ranks: ClassVar[bool] = False
+    recorded: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def partition(self, problem: Problem) -> Parts:
@@ -126,6 +128,10 @@ class Engine(ABC):
         The option by default. An engine may return more if `follow` already searches near the old partitions.
         """
         return problem.config.drift
+
+    def weighs_edges(self, problem: Problem) -> bool:
+        """Return whether it wants weights of edges for the objective ``train``; `problem` has a model."""
+        return True
 
     def can_number(self, nodes: int) -> bool:
         """Return whether a graph has few enough nodes for this engine."""

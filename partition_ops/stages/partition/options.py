@@ -15,7 +15,12 @@ from partition_ops.options.declare import (
     option_group,
     own_options,
 )
-from partition_ops.stages.partition.engines import engine_names, engine_options, engine_summaries
+from partition_ops.stages.partition.engines import (
+    engine_names,
+    engine_options,
+    engine_summaries,
+    recorded_options,
+)
 from partition_ops.traffic.options import SamplingOptions
 
 Balance = Literal["node-types", "edges", "none"]
@@ -174,8 +179,11 @@ class PartitionConfig(StageConfig):
         """Return the options that the assignment depends on, as JSON."""
         options = asdict(self)
         options["sampling"] = self.sampling.options()
-        if self.engine != "auto" or self.objective not in (None, "train"):
+        recorded = recorded_options(self.engine)
+        if self.objective not in (None, "train") or "sampling" not in recorded:
             del options["sampling"]
+        if "effort" not in recorded:
+            del options["effort"]
         if len(self.balance_features) == 1:  # as previous versions recorded it
             options["balance_ntypes"] = self.balance_features[0]
         for engine, (field, _) in engine_options().items():
@@ -183,8 +191,6 @@ class PartitionConfig(StageConfig):
                 options[field] = getattr(self, field).options()
             else:
                 del options[field]
-        if self.engine != "auto":
-            del options["effort"]
         return {name: value for name, value in options.items() if name not in self.incremental_options()}
 
     def incremental_options(self) -> dict[str, Any]:

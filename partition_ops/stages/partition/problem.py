@@ -17,8 +17,9 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.parhip import ParhipGraph, open_parhip
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.names import MASKS
 from partition_ops.errors import PartitionOpsError, UsageError
-from partition_ops.stages.partition.multilevel.tuning import TUNINGS, Tuning
+from partition_ops.stages.partition.multilevel.tuning import LIGHT, TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
@@ -33,8 +34,6 @@ Weights = npt.NDArray[np.int64]
 MOST_CLASSES = 64
 FEW_VALUES = 1 << 16  # from the least to the most: they are counted instead of sorted
 MOST_OF_SHARE = 4  # a node may weigh a quarter of a partition's share
-MASKS = ("train_mask", "val_mask", "test_mask")
-LIGHT = 1 / 64  # of a partition's share of in-edges: lighter nodes fill any gap
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import Assignment
 from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.names import TRAIN_MASK
 from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.multilevel.tuning import USUAL
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem, Weights
 
 TRAIN, CUT = "train", "cut"
-MASK = "train_mask"
-USUAL = 100  # weight of an edge in the middle, so that edges that nobody samples still count a little
 HEAVIEST = (1 << 27) - 1  # sum of the weights at a node; searches multiply it by 8, in 32 bits
 
 
@@ -26,7 +26,7 @@ def objective_of(config: PartitionConfig, metadata: GraphMetadata) -> str:
     """Return the objective: that of the options, or for a graph with masks `TRAIN` if the engine has it."""
     if config.objective is not None:
         return config.objective
-    masked = any(feature.name == MASK for feature in metadata.node_features)
+    masked = any(feature.name == TRAIN_MASK for feature in metadata.node_features)
     trains = masked and config.all_parts > 1 and TRAIN in find_engine(config.engine).objectives
     return TRAIN if trains else CUT
 
@@ -34,9 +34,7 @@ def objective_of(config: PartitionConfig, metadata: GraphMetadata) -> str:
 def with_traffic(problem: Problem) -> Problem:
     """Return the problem with a model of the traffic, and with edges weighted by the rows read over them.
 
-    Weights take as long as a partition. A graph that is so large that it is partitioned once gets them only
-    if batches read some edges much more than others; they change little otherwise. Nothing changes without
-    train nodes, or without edges.
+    The engine says whether it wants weights. Nothing changes without train nodes, or without edges.
 
     Raises:
         UsageError: The train nodes that the options name do not exist.
@@ -44,7 +42,6 @@ def with_traffic(problem: Problem) -> Problem:
 
     Peak memory: 40 bytes a node, 12 bytes an edge, and 20 bytes a half-edge.
     """
-    from partition_ops.stages.partition.engines.auto import plan_for
     from partition_ops.traffic.model import TrafficModel
     from partition_ops.traffic.sampled_edges import add_to_half_edges, reached, read_sampled_edges
     from partition_ops.traffic.train_nodes import read_train_nodes, train_types
@@ -61,8 +58,7 @@ def with_traffic(problem: Problem) -> Problem:
     num_edges = edges.num_edges
     edges = reached(edges, train, len(sampling.sampling.fanouts))
     offsets = metadata.node_offsets
-    ranges = [(offsets[one], offsets[one + 1], one) for one in range(len(metadata.node_types))]
-    model = TrafficModel(edges, train, sampling.sampling, node_ranges=ranges)
+    model = TrafficModel(edges, train, sampling.sampling, node_ranges=metadata.node_ranges)
     problem.notes["objective"] = TRAIN
     for one in types:
         begin, end = offsets[(number := metadata.node_type_id(one.node_type)) : number + 2]
@@ -71,7 +67,7 @@ def with_traffic(problem: Problem) -> Problem:
     squares = float(np.dot(weights, weights))
     in_effect = float(weights.sum(dtype=np.float64)) ** 2 / (num_edges * squares) if squares else 1.0
     problem = replace(problem, traffic=model, uneven=in_effect < problem.tuning.uneven)
-    if len(plan_for(problem).starts) == 1 and not problem.uneven:
+    if not find_engine(problem.config.engine).weighs_edges(problem):
         return problem
     starts = np.asarray(problem.graph.offsets, np.int64)
     sums = add_to_half_edges(edges, weights, starts, problem.graph.narrow_neighbours)

@@ -36,6 +36,7 @@ class PrepareTasks(StageConfig):
         metavar="N",
         minimum=1,
         maximum=MOST_TASKS,
+        recorded=False,
     )
 
 

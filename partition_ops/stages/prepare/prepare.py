@@ -67,13 +67,11 @@ def prepare_graph(
         reader = EdgeReader(source, metadata, hidden.ids(metadata))
         return Preparation(metadata, progress or NoProgress()).write(reader, writer)
 
-    options = config.options()
-    del options["prepare_tasks"]  # it changes how the result is reached, not the result
     task = Task(
         "prepare",
         destination,
         work,
-        options={**options, **hidden.digests},
+        options={**config.options(), **hidden.digests},
         inputs=input_objects(source, metadata),
         outputs=layout.PREPARED,
         requires=tuple if spread is None else spread.required,

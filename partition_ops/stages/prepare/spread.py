@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.artifacts.records import checked_copies
 from partition_ops.artifacts.spread_tasks import SpreadTasks
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, input_objects
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters, input_objects
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.stages.prepare.cost import expected_half_edges, work_seconds
 from partition_ops.stages.prepare.half_edges import CopiedHalfEdges, HalfEdges
@@ -187,27 +187,4 @@ class Spread(SpreadTasks):
         return {"nodes": len(degrees), "half_edges": int(degrees.sum())}
 
 
-def scatter_alone(
-    config: PrepareConfig,
-    source: Store,
-    destination: Store,
-    *,
-    groups: Sequence[int],
-    progress: Progress | None = None,
-) -> list[StageResult]:
-    """Do `Spread.scatter` for some groups, in a process of its own."""
-    spread = Spread(config, source, destination, progress)
-    return spread.run_some(spread.scatter, groups)
-
-
-def gather_alone(
-    config: PrepareConfig,
-    source: Store,
-    destination: Store,
-    *,
-    ranges: Sequence[int],
-    progress: Progress | None = None,
-) -> list[StageResult]:
-    """Do `Spread.gather` for some ranges, in a process of its own."""
-    spread = Spread(config, source, destination, progress)
-    return spread.run_some(spread.gather, ranges)
+scatter_alone, gather_alone = Spread.scatter_alone, Spread.gather_alone

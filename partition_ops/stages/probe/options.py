@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import StageConfig, option, option_group
-from partition_ops.traffic.options import SamplingOptions
+from partition_ops.options.declare import option
+from partition_ops.traffic.options import SampledConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeConfig(StageConfig):
+class ProbeConfig(SampledConfig):
     """Options of ``probe``."""
 
-    sampling: SamplingOptions = option_group(SamplingOptions)
     node_type: str | None = option(
         None,
         help="Node type of the train nodes: the same as --train-nodes T.",
@@ -46,11 +44,6 @@ class ProbeConfig(StageConfig):
         empty="all",
         form=None,
     )
-
-    def options(self) -> dict[str, Any]:
-        """Return the options as JSON; those of the group are among the others."""
-        options = asdict(self)
-        return {**options.pop("sampling"), **options}
 
     @property
     def train_nodes(self) -> tuple[str, ...]:

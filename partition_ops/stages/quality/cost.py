@@ -2,20 +2,16 @@
 
 from partition_ops.artifacts.cost import LIBRARIES, PYTHON, SMALL, Machine, Sizes, StageEstimate
 from partition_ops.stages.quality.options import QualityConfig
-from partition_ops.system.memory import planned_memory
-from partition_ops.traffic.plan import MEMORY_SHARE, MOST_WORK, model_bytes, work
-
-READ, PASS = 0.06e-6, 0.004e-6  # seconds an edge: to read and sort it, and to pass over it for a partition
+from partition_ops.traffic.plan import MOST_WORK, mapped_bytes, model_bytes, model_seconds, work
 
 
 def cost(config: QualityConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     """Estimate ``quality``."""
     metadata, layers = sizes.metadata, len(config.sampling.fanouts)
-    passes = work(metadata, layers, sizes.num_parts)
-    if passes > MOST_WORK:  # there will be no figures of training
+    if work(metadata, layers, sizes.num_parts) > MOST_WORK:  # there will be no figures of training
         return StageEstimate(stage="quality", memory=PYTHON, mapped=LIBRARIES // 2, output=SMALL, seconds=0.4)
     arrays = model_bytes(metadata, layers)
-    files = arrays if arrays > planned_memory(None, MEMORY_SHARE, machine.memory) else 0
+    files = mapped_bytes(metadata, layers, machine.memory)
     return StageEstimate(
         stage="quality",
         memory=machine.base + 51 * sizes.nodes + machine.cores * sizes.block + arrays,
@@ -23,5 +19,5 @@ def cost(config: QualityConfig, sizes: Sizes, machine: Machine) -> StageEstimate
         output=SMALL,
         temporary=files,
         cache=machine.fetched(sum(sizes.edge_file_bytes)),
-        seconds=0.6 + READ * sizes.edges + PASS * passes,
+        seconds=0.6 + model_seconds(metadata, layers, sizes.num_parts),
     )

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from partition_ops.options.declare import Options, StageConfig, option, option_group
-from partition_ops.traffic.options import SamplingOptions
+from partition_ops.options.declare import Options, option
+from partition_ops.traffic.options import SampledConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class QualityConfig(StageConfig):
+class QualityConfig(SampledConfig):
     """Options of ``quality``."""
-
-    sampling: SamplingOptions = option_group(SamplingOptions)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options as JSON; those of the group are among the others."""
-        options = asdict(self)
-        return {**options.pop("sampling"), **options}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,12 +69,9 @@ own:</p>
 
 def _drawn(options: Mapping[str, Any]) -> str:
     names = " and ".join(options["train_nodes"])
-    sampled = f"{_fanouts(options)} neighbours of each edge type by layer"
+    fanouts = " and ".join("all" if fanout < 0 else str(fanout) for fanout in options["fanouts"])
+    sampled = f"{fanouts} neighbours of each edge type by layer"
     return f"{options['batch_size']:,} train nodes ({names}), with {sampled}"
-
-
-def _fanouts(options: Mapping[str, Any]) -> str:
-    return " and ".join("all" if fanout < 0 else str(fanout) for fanout in options["fanouts"])
 
 
 def _trainer_table(found: Mapping[str, Any]) -> str:

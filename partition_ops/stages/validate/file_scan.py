@@ -203,7 +203,7 @@ def _scan_values(facts: FeatureFacts, index: int, values: Values, defects: Defec
     """Ask every check about the values of a file, block by block."""
     rows = max(VALUES_AT_ONCE * len(values) // values.size, 1)
     for start in range(0, len(values), rows):
-        block = FeatureValues(facts.feature, index, start, values[start : start + rows])
+        block = FeatureValues(facts.feature, index, values[start : start + rows])
         for check in CHECKS.values():
             found = check.feature_values(block) if check.feature_values is not None else None
             if found is None or not found.any():

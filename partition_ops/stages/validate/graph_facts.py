@@ -76,13 +76,11 @@ class FeatureValues:
     Attributes:
         feature: Which feature.
         chunk: Index of the file.
-        first_row: Which row of the file the first of these is, from 0.
         values: (n, ...) of the feature's dtype.
     """
 
     feature: Feature
     chunk: int
-    first_row: int
     values: npt.NDArray[Any]
 
 

@@ -48,7 +48,7 @@ def metrics(found: Measurement) -> Tables:
         "graph": [_graph_row(metadata, found)],
         "node_types": [_node_row(metadata, found, type_id) for type_id in range(len(metadata.node_types))],
         "edge_types": [_edge_row(metadata, *entry) for entry in enumerate(found.facts.edge_rows())],
-        "features": [_feature_row(metadata, found, feature) for feature in features],
+        "features": [_feature_row(found, feature) for feature in features],
     }
     for table, rows in tables.items():
         for row in rows:
@@ -191,7 +191,7 @@ def _edge_row(metadata: GraphMetadata, type_id: int, rows: int) -> Row:
     }
 
 
-def _feature_row(metadata: GraphMetadata, found: Measurement, feature: Feature) -> Row:
+def _feature_row(found: Measurement, feature: Feature) -> Row:
     facts, files = found.facts.features[feature.key], len(feature.data.files)
     first = facts.first_layout
     return {

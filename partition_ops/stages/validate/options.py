@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partition_ops.options.declare import MOST_TASKS, ROOT_PATTERN, Option, Options, StageConfig, option
-from partition_ops.options.values import parse_size
+from partition_ops.options.values import memory_option
 from partition_ops.stages.validate.check import ACTIONS
 from partition_ops.stages.validate.checks import CHECKS, checked_actions, parse_actions
 
@@ -47,18 +47,10 @@ class ValidateConfig(StageConfig):
         parse=parse_action,
         by_key=action_options,
     )
-    memory: int | None = option(
-        None,
-        help="Memory that the command and its child processes may take, such as 512M or 4G. The search for"
+    memory: int | None = memory_option(
+        "Memory that the command and its child processes may take, such as 512M or 4G. The search for"
         " duplicates uses the disk instead, and a command that takes more ends with an error. The result does"
-        " not depend on the option.",
-        title="Memory",
-        section="More",
-        metavar="SIZE",
-        minimum=1,
-        parse=parse_size,
-        empty="all that the machine or the container has",
-        form=None,
+        " not depend on the option."
     )
     validation_tasks: int = option(
         1,
@@ -70,6 +62,7 @@ class ValidateConfig(StageConfig):
         metavar="N",
         minimum=1,
         maximum=MOST_TASKS,
+        recorded=False,
     )
     data_docs: bool = option(
         False,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import checked_copies
 from partition_ops.artifacts.spread_tasks import SpreadTasks
-from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult
+from partition_ops.artifacts.tasks import ArtifactWriter, Counters
 from partition_ops.chunked.duplicate_search import (
     BYTES_PER_BUCKET_EDGE,
     Overlaps,
@@ -256,27 +256,4 @@ def existing_objects(source: Store, metadata: GraphMetadata) -> list[StoredObjec
     return [entry for entry in source.stat_all([METADATA, *metadata.files()]) if entry is not None]
 
 
-def scatter_alone(
-    config: ValidateConfig,
-    source: Store,
-    destination: Store,
-    *,
-    groups: Sequence[int],
-    progress: Progress | None = None,
-) -> list[StageResult]:
-    """Do `Spread.scatter` for some groups, in a process of its own."""
-    spread = Spread(config, source, destination, progress)
-    return spread.run_some(spread.scatter, groups)
-
-
-def gather_alone(
-    config: ValidateConfig,
-    source: Store,
-    destination: Store,
-    *,
-    ranges: Sequence[int],
-    progress: Progress | None = None,
-) -> list[StageResult]:
-    """Do `Spread.gather` for some ranges, in a process of its own."""
-    spread = Spread(config, source, destination, progress)
-    return spread.run_some(spread.gather, ranges)
+scatter_alone, gather_alone = Spread.scatter_alone, Spread.gather_alone

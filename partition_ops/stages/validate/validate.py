@@ -109,10 +109,7 @@ def validate_graph(
             **edges.counts(),
         }
 
-    options = config.options()
-    for name in ("memory", "validation_tasks"):  # they change how the result is reached, not the result
-        del options[name]
-    options["expectations"] = [suite.document for suite in suites]
+    options = {**config.options(), "expectations": [suite.document for suite in suites]}
     task = Task(
         "validate",
         destination,

@@ -131,8 +131,7 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
     def _breaches(self, context: Context) -> tuple[list[Limited], str, str]:
         """Return the limits that are exceeded, why the cut has drifted if it has, and the root of the run."""
         from partition_ops.artifacts.layout import APPROVAL
-        from partition_ops.artifacts.verified_run import read_migration
-        from partition_ops.stages.partition.incremental.repartition import DRIFTED
+        from partition_ops.artifacts.verified_run import drift_of
         from partition_ops.stages.publish.gate import check_gate, moved_share
 
         with self.opened() as (_, destination):
@@ -142,9 +141,7 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
             gate = self.config(Gate)
             if gate.max_moved is not None and moved_share(destination) is None:
                 self.log.warning("The run follows no other, so max_moved does not apply to it")
-            reason = (read_migration(destination) or {}).get("reason") or ""
-            drifted = reason if reason.startswith(DRIFTED) else ""
-            return check_gate(gate, destination), drifted, destination.uri
+            return check_gate(gate, destination), drift_of(destination), destination.uri
 
 
 def _answer(event: dict[str, Any]) -> dict[str, str]:

@@ -59,14 +59,9 @@ def graph_run(session: Session, task: TaskKey) -> GraphRun | None:
     Users with the permission can edit XComs. The check keeps the page from reading other files after such an
     edit.
     """
-    value = read_xcom(session, task, XCOM_KEY)
+    row = session.scalar(select(XComModel).filter_by(**vars(task), key=XCOM_KEY))
+    value = None if row is None else XComModel.deserialize_value(row)
     return None if value is None else checked_run(value, task.run_id)
-
-
-def read_xcom(session: Session, task: TaskKey, key: str) -> Any:
-    """Return an XCom of a task, or None if it has none."""
-    row = session.scalar(select(XComModel).filter_by(**vars(task), key=key))
-    return None if row is None else XComModel.deserialize_value(row)
 
 
 def tasks_of_run(session: Session, dag_id: str, run_id: str) -> list[TaskKey]:

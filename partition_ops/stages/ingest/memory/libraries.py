@@ -161,8 +161,9 @@ def _try_to_load(path: Path) -> None:
         raise RuntimeError(f"the process that loaded it ended with {done.returncode}")
 
 
-def arrays_of_pyg(data: Any, graph_name: str, where: str = "the PyG graph") -> ArrayGraph:
+def arrays_of_pyg(data: Any, graph_name: str) -> ArrayGraph:
     """Return a ``HeteroData`` or ``Data`` as arrays; its tensors share their memory."""
+    where = "the PyG graph"
     if not hasattr(data, "edge_stores"):
         raise UsageError("from_pyg needs a HeteroData or Data", found=type(data).__name__)
     hetero = hasattr(data, "node_types")
@@ -253,9 +254,9 @@ def arrays_of_networkx(
     edge_type: str | None = None,
     node_attrs: Sequence[str] = (),
     edge_attrs: Sequence[str] = (),
-    where: str = "the NetworkX graph",
 ) -> ArrayGraph:
     """Return a NetworkX graph as arrays; see `partition_ops.ingest.from_networkx`."""
+    where = "the NetworkX graph"
     if not hasattr(graph, "is_multigraph"):
         raise UsageError("from_networkx needs a NetworkX graph", found=type(graph).__name__)
     keys: dict[str, list[Hashable]] = {}

@@ -204,7 +204,16 @@ class CSVSource(TextSource):
     def _first_values(self, file: FoundFile) -> list[str]:
         quote = self.spec.quote
         quoting: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-        return next(csv.reader([self._header(file)], delimiter=self._delimiter(file), **quoting))
+        header = self._header(file)
+        try:
+            return next(csv.reader([header], delimiter=self._delimiter(file), **quoting))
+        except csv.Error as error:  # a carriage return outside of quotes
+            raise InvalidInputError(
+                f"{self.about}{file.name}: the first line cannot be read",
+                found=f"{header[:SHOWN_TEXT]!r}",
+                expected="lines that end with a line feed, perhaps with a carriage return before it",
+                remedy="Write the file again with such line ends.",
+            ) from error
 
     def reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
         return self._reader(file, f", types = {struct(types)}" if types else "")

@@ -23,23 +23,10 @@ from partition_ops.stages.partition.incremental.near_home import regroup, search
 from partition_ops.stages.partition.incremental.placement import place_and_refine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
 from partition_ops.stages.partition.multilevel.tries import Tries, ranked
-from partition_ops.stages.partition.multilevel.tuning import DEFAULT, TUNINGS, Tuning
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT, RATES, TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
-# Processor seconds, each a constant and a factor of the half-edges; for a partitioning, also one of the
-# half-edges times partitions. They are predictions from sizes, not measurements of this machine: the same
-# graph and options give the same plan anywhere. To renew: python -m benchmarks.real_graphs
-REST = 1.8, 0.15e-6  # the rest of a job
-OVER_CLUSTERS = 0.08, 0.12e-6, 0.03e-6  # a start over clusters, with the search that follows
-WHOLE = 0.08, 0.9e-6, 0.06e-6  # METIS on the whole graph, likewise
-READING = 0.08e-6  # of an edge, for the model of the traffic
-EVALUATION = (
-    0.0002,
-    50e-9,
-    7e-9,
-)  # of it, for each four partitions; factors of nodes, and of edges times layers
-COMBINATION = 0.05, 0.15e-6, 0.015e-6
 HALF_EDGE_BYTES = 6  # of the graph, in the graphs of clusters
 
 
@@ -64,6 +51,7 @@ class Auto(Engine):
 
     name = "auto"
     supports = frozenset(OPTIONAL)
+    recorded = frozenset(("effort", "sampling"))
     most_nodes = MOST_NARROW_NODES
     objectives = ("cut", "vol", "train")
 
@@ -81,6 +69,14 @@ class Auto(Engine):
             return metis.ENGINE.partition(problem)
         problem = tuned(problem)
         return best_of(problem, plan_for(problem))
+
+    def weighs_edges(self, problem: Problem) -> bool:
+        """Return whether weights are worth their time, which is that of a partition.
+
+        A graph that is so large that it is partitioned once gets them only if batches read some edges much
+        more than others; they change little otherwise.
+        """
+        return problem.uneven or len(plan_for(problem).starts) > 1
 
     def follow(self, problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
         """Yield assignments of a grown graph: of one that is not large, first the best of a search."""
@@ -210,10 +206,10 @@ def plan_for(problem: Problem) -> Plan:
         return plan
     share = tuning.for_uneven_traffic if problem.uneven else tuning.for_traffic
     edges, blocks = traffic.edges.num_edges, math.ceil(problem.num_parts / 4)
-    constant, of_node, of_edge = EVALUATION
+    constant, of_node, of_edge = RATES.evaluation
     one = constant + blocks * (of_node * graph.num_nodes + of_edge * edges * len(traffic.fanouts))
-    reading = READING * problem.metadata.edge_offsets[-1]
-    budget = share * _seconds(REST, graph.num_half_edges, problem.num_parts) - reading
+    reading = RATES.reading * problem.metadata.edge_offsets[-1]
+    budget = share * _seconds(RATES.rest, graph.num_half_edges, problem.num_parts) - reading
     descents = tuning.descents + 1  # of the best partitions, and of the one that a lower effort makes
     evaluations = int(min(max(budget, 0.0) / one / descents, tuning.most_evaluations))
     return plan._replace(evaluations=evaluations)
@@ -228,15 +224,15 @@ def plan_of(tuning: Tuning, nodes: int, half_edges: int, parts: int) -> Plan:
     """
     if nodes * parts > tuning.most_sums:  # there is no room for searches, so combinations save little
         return Plan(tuning.starts[:1], 1, 0)
-    budget = tuning.share * _seconds(REST, half_edges, parts) if tuning.share else 0.0
-    starts, spent = [tuning.starts[0]], _seconds(OVER_CLUSTERS, half_edges, parts)
+    budget = tuning.share * _seconds(RATES.rest, half_edges, parts) if tuning.share else 0.0
+    starts, spent = [tuning.starts[0]], _seconds(RATES.over_clusters, half_edges, parts)
     for number in range(1, tuning.most_starts):
         clusters = tuning.starts[number % len(tuning.starts)]
-        more = _seconds(OVER_CLUSTERS if clusters else WHOLE, half_edges, parts)
+        more = _seconds(RATES.over_clusters if clusters else RATES.whole, half_edges, parts)
         if spent + more <= (budget if len(starts) == 1 else tuning.for_starts * budget):
             starts.append(clusters)
             spent += more
-    each, combined, rounds = _seconds(COMBINATION, half_edges, parts), 1, 0
+    each, combined, rounds = _seconds(RATES.combination, half_edges, parts), 1, 0
     for count in range(2, min(len(starts), tuning.combined) + 1):
         pairs = math.comb(count, 2)
         if spent + pairs * each <= budget:
@@ -248,8 +244,9 @@ def plan_of(tuning: Tuning, nodes: int, half_edges: int, parts: int) -> Plan:
 
 def seconds_of(plan: Plan, half_edges: int, parts: int) -> float:
     """Return the predicted processor seconds of a plan."""
-    starts = sum(_seconds(OVER_CLUSTERS if one else WHOLE, half_edges, parts) for one in plan.starts)
-    return starts + plan.rounds * math.comb(plan.combined, 2) * _seconds(COMBINATION, half_edges, parts)
+    rates = (RATES.over_clusters if clusters else RATES.whole for clusters in plan.starts)
+    starts = sum(_seconds(rate, half_edges, parts) for rate in rates)
+    return starts + plan.rounds * math.comb(plan.combined, 2) * _seconds(RATES.combination, half_edges, parts)
 
 
 def _seconds(rate: tuple[float, ...], half_edges: int, parts: int) -> float:

@@ -23,10 +23,10 @@ from partition_ops.stages.partition.multilevel.graph import (
     constraints_of,
     without_light_edges,
 )
-from partition_ops.stages.partition.multilevel.levels import REFINED, Level, contract_levels, cut_by_metis
+from partition_ops.stages.partition.multilevel.levels import Level, contract_levels, cut_by_metis
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
-from partition_ops.stages.partition.multilevel.tuning import Tuning
+from partition_ops.stages.partition.multilevel.tuning import REFINED, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.system.extras import check_installed

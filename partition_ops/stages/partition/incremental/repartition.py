@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from partition_ops.artifacts import layout
 from partition_ops.artifacts.graph_counts import GraphCounts, find_id_change, spread_old_values
 from partition_ops.artifacts.tasks import ArtifactWriter
-from partition_ops.artifacts.verified_run import MIGRATION
+from partition_ops.artifacts.verified_run import DRIFTED
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.incremental.matching import best_matching
@@ -26,7 +27,6 @@ from partition_ops.system.json_documents import check_document
 
 MOST_RENUMBERED = 4096  # partitions; the table of overlaps grows with the square
 LAST = "that of the last full run"
-DRIFTED = "the share of edges cut is"  # how the reason begins if the cut has drifted
 logger = logging.getLogger("partition_ops")
 REPORT_VERSION = 1
 Figures = dict[str, Any]
@@ -254,8 +254,8 @@ def write_migration(
 ) -> Figures:
     """Write the report; return figures for the record."""
     report = migration_report(problem, previous, outcome)
-    check_document(report, "migration", where=MIGRATION)
-    writer.write_json(MIGRATION, report)
+    check_document(report, "migration", where=layout.MIGRATION)
+    writer.write_json(layout.MIGRATION, report)
     types = report["node_types"].values()
     totals = {kind: sum(one[kind] for one in types) for kind in ("old", "moved", "new")}
     reason = {"reason": outcome.reason} if outcome.reason else {}

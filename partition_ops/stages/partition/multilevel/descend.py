@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Integers, Labels
 from partition_ops.stages.partition.multilevel.refine import Flags, State, add, fits
-from partition_ops.stages.partition.multilevel.tuning import Descent
+from partition_ops.stages.partition.multilevel.tuning import SHARE_OF_MEAN, Descent
 from partition_ops.system.compilation import compiled
 from partition_ops.traffic.model import TrafficModel
 from partition_ops.traffic.preferences import NOWHERE, preferences
 
 Floats = npt.NDArray[np.float64]
-SHARE_OF_MEAN = 0.1  # of the mean trainer, in the cost: among partitions with equal slowest trainers
 
 
 def remote_rows(model: TrafficModel, parts: Labels, count: int) -> Floats:

@@ -14,13 +14,14 @@ from partition_ops.stages.partition.multilevel.cluster import contract, find_clu
 from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Labels
 from partition_ops.stages.partition.multilevel.search import Homes
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
-from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE, Contraction
+from partition_ops.stages.partition.multilevel.tuning import (
+    LEAST_TOLERANCE,
+    METIS_TOLERANCE,
+    OF_SPARE,
+    Contraction,
+)
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import shares, tolerances
-
-LEAST_TOLERANCE = 1.001  # that METIS works with
-REFINED = 1.1  # of a loose limit: so much over it is no reason to call METIS again if refinement follows
-OF_SPARE = 0.85  # of what a loose limit allows beyond the share: METIS exceeds its tolerance by a little
 
 
 class Level(NamedTuple):

@@ -22,7 +22,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     Labels,
 )
 from partition_ops.stages.partition.multilevel.refine import State, add, fits
-from partition_ops.stages.partition.multilevel.tuning import SCALE
+from partition_ops.stages.partition.multilevel.tuning import LONGEST, SCALE
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 NOT_QUEUED = -1
@@ -261,7 +261,7 @@ def _search(state: State, search: Search, start: int, patience: float, constant:
             variance = squares / (steps - 1) if steps > 1 else 0.0
             if mean < 0 and steps * mean * mean > patience * variance + constant:
                 break  # before the move, which would be reverted; most searches end at their first
-            if mean >= 0 and steps > 100:
+            if mean >= 0 and steps > LONGEST:
                 break
         search.moved[count], search.origins[count] = v, own
         count += 1

@@ -35,7 +35,6 @@ from partition_ops.stages.partition.multilevel.graph import (
 from partition_ops.stages.partition.multilevel.improve import climb, improve
 from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar, running
 from partition_ops.stages.partition.multilevel.levels import (
-    REFINED,
     Level,
     contract_levels,
     cut_by_metis,
@@ -43,7 +42,7 @@ from partition_ops.stages.partition.multilevel.levels import (
 )
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.multilevel.search import Homes, fill_up
-from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED
+from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED, REFINED
 from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.parallel import cores
 

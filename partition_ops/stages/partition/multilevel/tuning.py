@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 METIS_TOLERANCE = 1.03  # largest weight of a partition over its share, unless the user asks for another
 PARMETIS_TOLERANCE = 1.05  # the same of ParMETIS, as its manual recommends
@@ -19,6 +20,41 @@ MOST_OF_A_BATCH = 1 << 15  # nodes that are processed before their proposals are
 LEAST_BATCHES = 64  # of a graph
 LEAST_SHARED = 1 << 11  # nodes; fewer are processed in less time than other threads take to begin, 0.1 ms
 NEXT_SEED = 7919  # METIS draws the same random numbers for the seeds 0 and 1
+LONGEST = 100  # moves of a search that do not make the mean gain negative
+LEAST_TOLERANCE = 1.001  # that METIS works with
+REFINED = 1.1  # of a loose limit: so much over it is no reason to call METIS again if refinement follows
+OF_SPARE = 0.85  # of what a loose limit allows beyond the share: METIS exceeds its tolerance by a little
+LIGHT = 1 / 64  # of a partition's share of in-edges: lighter nodes fill any gap
+SHARE_OF_MEAN = 0.1  # of the mean trainer, in the cost: among partitions with equal slowest trainers
+USUAL = 100  # weight of an edge in the middle, so that edges that nobody samples still count a little
+
+
+class Rates(NamedTuple):
+    """Processor seconds that `auto` predicts: a constant, and a factor of the half-edges.
+
+    For a partitioning, a third one is of the half-edges times partitions. They are predictions from sizes,
+    not measurements of this machine: the same graph and options give the same plan anywhere. To renew:
+    python -m benchmarks.real_graphs
+
+    Attributes:
+        rest: The rest of a job.
+        over_clusters: A start over clusters, with the search that follows.
+        whole: METIS on the whole graph, likewise.
+        combination: Of two partitions.
+        reading: Of an edge, for the model of the traffic; a factor only.
+        evaluation: Of that model, for each four partitions: a constant, and factors of the nodes and of the
+            edges times layers.
+    """
+
+    rest: tuple[float, float] = (1.8, 0.15e-6)
+    over_clusters: tuple[float, float, float] = (0.08, 0.12e-6, 0.03e-6)
+    whole: tuple[float, float, float] = (0.08, 0.9e-6, 0.06e-6)
+    combination: tuple[float, float, float] = (0.05, 0.15e-6, 0.015e-6)
+    reading: float = 0.08e-6
+    evaluation: tuple[float, float, float] = (0.0002, 50e-9, 7e-9)
+
+
+RATES = Rates()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,6 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 TASK = "pm-dglpart"
-TEXT_TASK = "prepare-parmetis"
 
 
 def partition_text(
@@ -76,8 +75,8 @@ def partition_text(
     }
     if use_program:
         options["use_program"] = True
-    outputs = [f"{layout.PARMETIS_TEXT}/p"]
-    return Task(TASK, destination, work, options=options, after=[TEXT_TASK], outputs=outputs).run()
+    after, outputs = [layout.PREPARE_TEXT_TASK], [f"{layout.PARMETIS_TEXT}/p"]
+    return Task(TASK, destination, work, options=options, after=after, outputs=outputs).run()
 
 
 def _partition(

@@ -213,3 +213,44 @@ def test_numpy_files_that_are_no_table(tmp_path: Path, rows: Any, message: str) 
     )
     with pytest.raises(InvalidInputError, match=f"(?s){message}"):
         ingest(folder, tmp_path / "graph")
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        "transform: standardise",
+        "transform: min-max",
+        "transform: rank-gauss",
+        "transform: bucket, buckets: 2",
+        "missing: mean",
+    ],
+)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_one_value_that_is_not_finite_does_not_spoil_a_feature(
+    value: float, transform: str, tmp_path: Path
+) -> None:
+    """Mean, limits and ranks would be NaN or infinite, and so all values of the feature."""
+    income = USERS["income"].copy()
+    income[7] = value
+    with pytest.raises(InvalidInputError, match="cannot be fitted on values that are not finite") as e:
+        made(tmp_path, f"column: income, {transform}", {**USERS, "income": income})
+    assert e.value.found is not None
+    assert f"id 'u07', income {value} in users.parquet, row 7" in e.value.found
+    assert not (tmp_path / "graph/metadata.json").exists()
+
+
+def test_a_column_of_numbers_as_they_are_may_have_any_value(tmp_path: Path) -> None:
+    income = USERS["income"].copy()
+    income[7] = np.nan
+    np.testing.assert_array_equal(made(tmp_path, "column: income", {**USERS, "income": income}), income)
+
+
+def test_no_number_is_in_no_bucket(tmp_path: Path) -> None:
+    income = USERS["income"].copy()
+    income[7] = np.nan
+    with pytest.raises(InvalidInputError, match="a value is in no bucket"):
+        made(
+            tmp_path,
+            "column: income, transform: bucket, boundaries: [2]",
+            {**USERS, "income": income},
+        )

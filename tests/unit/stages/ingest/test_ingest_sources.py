@@ -381,3 +381,14 @@ def test_mixed_types_name_the_first_values(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError) as refused:
         ingest(tmp_path, tmp_path / "graph")
     assert refused.value.found == ["float64 in a.csv", "text in b.csv, such as 'many', 'few'"]
+
+
+@pytest.mark.parametrize("table", ["places", "roads"])
+def test_a_table_with_the_line_ends_of_old_macs_is_refused(table: str, tmp_path: Path) -> None:
+    names = {"places": as_csv(tmp_path, "places", PLACES), "roads": as_csv(tmp_path, "roads", ROADS)}
+    (tmp_path / "graph.yaml").write_text(GRAPH.format(**names))
+    file = tmp_path / f"{table}.csv"
+    file.write_bytes(file.read_bytes().replace(b"\r\n", b"\r").replace(b"\n", b"\r"))
+    with pytest.raises(InvalidInputError, match=rf"{table}\.csv: the first line cannot be read") as caught:
+        ingest(tmp_path, tmp_path / "graph")
+    assert caught.value.expected is not None and "line feed" in caught.value.expected

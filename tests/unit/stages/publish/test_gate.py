@@ -48,7 +48,7 @@ def reports(
         report["training"] = {"options": {"train_nodes": [], "fanouts": [], "batch_size": 1}, **training}
     store.write_json(layout.QUALITY_REPORT, report)
     if moved is not None:
-        store.write_json(f"{layout.ASSIGNMENT}/{layout.MIGRATION}", migration(*moved))
+        store.write_json(layout.MIGRATION, migration(*moved))
     return store
 
 

@@ -22,7 +22,7 @@ from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.quality.quality import renew_report, report_quality
 from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
-from partition_ops.traffic import of_run
+from partition_ops.traffic import plan
 from partition_ops.traffic.options import SamplingOptions
 from tests.graphs import Edges, SmallGraph, Values
 
@@ -158,7 +158,7 @@ def test_a_default_that_is_no_mask_is_left_out(tmp_path: Path) -> None:
 def test_mapped_files_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sampling = SamplingOptions(fanouts=(1, 2), batch_size=1)
     report, _ = reported(tmp_path / "memory", shop(), sampling)
-    monkeypatch.setattr(of_run, "MEMORY_SHARE", 0.0)
+    monkeypatch.setattr(plan, "MEMORY_SHARE", 0.0)
     assert reported(tmp_path / "files", shop(), sampling)[0] == report
 
 
