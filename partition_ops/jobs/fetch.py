@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,24 +56,23 @@ def fetch_partitions(
         the partitions, and the number of bytes that were fetched.
 
     Raises:
-        InvalidInputError: The output is not finished, or lacks a file that its manifest lists.
+        InvalidInputError: The output is not finished.
         UsageError: There is no such partition or format, or the folder has other content.
         StorageError: The folder cannot be written.
-        TransientStorageError: A file is not what the manifest lists: it is damaged, or another process is
-            writing the run.
+        TransientStorageError: A file is not what the manifest lists: it is missing or damaged, or another
+            process is writing the run.
 
     Peak memory: a few MiB. Disk: twice the partitions while they are fetched from S3.
     """
     entries = {entry["key"]: entry for entry in read_manifest(output)["artifacts"]}
+    _check_listed(output, _listed(entries, layout.BOOK))  # a damaged book would be told as something else
     book = read_book(output)
     check_parts(parts, book.num_parts)
     chosen = _chosen(book, formats)
     configs = {}
     for form in chosen:  # the files that describe all partitions
         for key in [form.key(name) for name in form.config_files(book)] or [layout.BOOK]:
-            if key not in entries:
-                raise InvalidInputError(f"The manifest does not list {key}", remedy="Publish the run again.")
-            _check_content(output, entries[key], output.local_copy(key))
+            _check_listed(output, _listed(entries, key))
             configs[_place(key)] = output.read_bytes(key)
     _check_folder(folder, configs, output.uri)
     folders = [
@@ -231,9 +230,30 @@ def _fetch_part(output: Store, files: dict[str, Entry], folder: Path, advance: A
     for name, entry in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        copy_durably(output.local_copy(entry["key"]), path)
+        copy_durably(_copy(output, entry), path)
         _check_content(output, entry, path)
         advance(entry["size"])
+
+
+def _listed(entries: Mapping[str, Entry], key: str) -> Entry:
+    if key not in entries:
+        raise InvalidInputError(f"The manifest does not list {key}", remedy="Publish the run again.")
+    return entries[key]
+
+
+def _check_listed(output: Store, entry: Entry) -> None:
+    """Check that an artifact is what the manifest lists."""
+    _check_content(output, entry, _copy(output, entry))
+
+
+def _copy(output: Store, entry: Entry) -> Path:
+    """Return a local copy of an artifact."""
+    try:
+        return output.local_copy(entry["key"])
+    except InvalidInputError as error:
+        if output.exists(entry["key"]):
+            raise
+        raise not_as_listed(output, entry, "no such file") from error
 
 
 def _check_content(output: Store, entry: Entry, path: Path) -> None:

@@ -20,7 +20,7 @@ from partition_ops.artifacts.records import Record, forget_task, read_record
 from partition_ops.artifacts.stage import Stage, job_stages
 from partition_ops.artifacts.tasks import StageResult, Task, changed_option
 from partition_ops.artifacts.write_access import check_apart, check_root
-from partition_ops.chunked.metadata import load_metadata
+from partition_ops.chunked.metadata import METADATA, load_metadata
 from partition_ops.errors import InvalidInputError, PartitionOpsError
 from partition_ops.formats.format import main_config, output_formats
 from partition_ops.jobs.estimate import check_job
@@ -160,6 +160,10 @@ def run_graph(
         destination = opened(output)
         check_folder(destination)
         earlier = None if previous is None else opened(run_at(opened(previous)))
+        ingested = destination.child(layout.INGEST)
+        if config.check_artifacts and ingested.exists(METADATA):
+            with locked(ingested, "ingest", within=destination):
+                remove_damaged(ingested, progress or NoProgress())
         graph = open_graph(
             input,
             settings,

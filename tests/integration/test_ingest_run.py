@@ -94,6 +94,26 @@ def test_the_output_is_verified_against_the_tables(shop: Path) -> None:
     assert report.passed, report.failed
 
 
+def test_a_copy_of_a_run_can_be_published(shop: Path, tmp_path: Path, called: Called) -> None:
+    """Its files have other times, and the same content."""
+    copy = shutil.copytree(shop / "out", tmp_path / "out")
+    (copy / "manifest.json").unlink()
+    done = called("publish", shop / "graph.yaml", "--output", copy)
+    assert done.returncode == 0, done.stderr
+    found, made = (json.loads((out / "manifest.json").read_bytes()) for out in (copy, shop / "out"))
+    assert found["artifacts"] == made["artifacts"]
+
+
+@pytest.mark.parametrize("key", ["ingest/metadata.json", "ingest/edges/user:rated:item-0.parquet"])
+def test_damaged_chunks_of_a_run_are_made_again(shop: Path, key: str, tmp_path: Path) -> None:
+    copy = shutil.copytree(shop / "out", tmp_path / "out")
+    whole = (copy / key).read_bytes()
+    (copy / key).write_bytes(whole[:40] + b"#" + whole[41:])
+    run(shop / "graph.yaml", copy, check_artifacts=True)
+    assert (copy / key).read_bytes() == whole
+    assert partition_ops.verify(shop / "graph.yaml", copy).passed
+
+
 def test_a_second_run_does_nothing(shop: Path) -> None:
     record = shop / "out/ingest/records/ingest.json"
     before = record.stat().st_mtime_ns

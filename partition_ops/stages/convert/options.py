@@ -65,8 +65,9 @@ class ConvertConfig(StageConfig):
     )
     formats: tuple[str, ...] = option(
         ("dgl",),
-        help="Output formats, separated by commas. pyg is written in addition to another one. The ID maps,"
-        " training and other readers use the first one that they can read.",
+        help=f"Output formats, separated by commas: some of {', '.join(format_names())}. pyg is written in"
+        " addition to another one. The ID maps, training and other readers use the first one that they can"
+        " read.",
         title="Output formats",
         section="More",
         metavar="F,F,…",

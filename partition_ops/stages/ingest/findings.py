@@ -407,9 +407,11 @@ class Findings:
                 return table[name].notnull() & table[name].try_cast("float64").isnull()
 
             rows = self._rows(spec, is_no_number, [*spec.keys, column], 3)
+            empty = not self.sources[spec.name].rows
+            what = "no type" if empty else "text"
             raise InvalidInputError(
-                f"{spec.about}: feature {feature.name!r}: the column {column!r} has text",
-                found=rows or "numbers, written as text",
+                f"{spec.about}: feature {feature.name!r}: the column {column!r} has {what}",
+                found=rows or ("a table without rows" if empty else "numbers, written as text"),
                 expected="numbers",
                 remedy="Correct the rows, use the transform one-hot or hash, or list the column under 'text'."
                 if rows
@@ -423,7 +425,7 @@ class Findings:
             InvalidInputError: Always.
         """
         what = "missing: mean" if feature.transform == "none" else feature.transform
-        schema, rows = self.sources[spec.name].schema, []
+        schema, rows = self.sources[spec.name].schema, list[str]()
         for column in feature.parts:
             if pa.types.is_floating(schema.field(column).type):
                 condition = partial(_is_not_finite, name=column)

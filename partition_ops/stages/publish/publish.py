@@ -31,7 +31,7 @@ from partition_ops.stages.publish.gate import enforce_gate
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.run_index import add_run
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.store import json_bytes
+from partition_ops.storage.store import json_bytes, sha256_of_object
 from partition_ops.system.json_documents import check_document
 from partition_ops.system.progress import Progress
 
@@ -277,9 +277,16 @@ def _check_ingested(input_uri: str, destination: Store, records: list[Record]) -
         return
     known = {entry.key: entry for record in records for entry in stored_objects(record)}
     known = {key: entry for key, entry in known.items() if key != layout.QUALITY_HISTORY}
-    changed = [
-        key for key, now in zip(known, ingested.stat_all(list(known)), strict=True) if now != known[key]
-    ]
+    listed = {one["path"]: one["sha256"] for one in read_validation_report(destination)["files"]}
+
+    def differs(then: StoredObject, now: StoredObject | None) -> bool:
+        """A copy of the run has other times of files, and the same content."""
+        if now is None or now.size != then.size:
+            return True
+        return now != then and sha256_of_object(ingested, now.key, now.size) != listed.get(now.key)
+
+    there = ingested.stat_all(list(known))
+    changed = [key for key, now in zip(known, there, strict=True) if differs(known[key], now)]
     if changed:
         raise InvalidInputError(
             f"{input_uri} was made anew from tables that have changed",

@@ -91,7 +91,7 @@ def test_what_the_manifest_does_not_list_never_arrives(output: Store, tmp_path: 
 
 def test_a_missing_file_and_an_unfinished_output(output: Store, tmp_path: Path) -> None:
     output.delete(["partitions/part0/orig_eids.dgl"])
-    with pytest.raises(InvalidInputError, match=r"orig_eids\.dgl"):
+    with pytest.raises(TransientStorageError, match=r"orig_eids\.dgl is not what the manifest lists"):
         fetch_partitions(output, [0], tmp_path / "to")
     assert not content(tmp_path / "to")
     output.delete([layout.MANIFEST])
@@ -135,3 +135,18 @@ def test_the_newest_run_of_a_graph(whole: Path, tmp_path: Path, capsys: pytest.C
     (root / layout.LATEST).write_text("{}")
     assert main(["fetch", str(root), "--part", "1", "--to", str(tmp_path / "to")]) == 3
     assert "latest.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", [layout.BOOK, "partitions/small.json", "partitions/part1/graph.dgl"])
+@pytest.mark.parametrize("damage", ["removed", "other bytes"])
+def test_every_damaged_file_is_told_alike(output: Store, key: str, damage: str, tmp_path: Path) -> None:
+    """The book too, which says where the others are: a damaged format in it is no missing package."""
+    if damage == "removed":
+        output.delete([key])
+    else:
+        output.write_bytes(key, output.read_bytes(key).replace(b"dgl", b"dgm") + b" ")
+    with pytest.raises(TransientStorageError, match=rf"{key} is not what the manifest lists") as caught:
+        fetch_partitions(output, [1], tmp_path / "to")
+    assert caught.value.found is not None
+    assert ("no such file" in caught.value.found) == (damage == "removed")
+    assert not (tmp_path / "to/part1").exists()

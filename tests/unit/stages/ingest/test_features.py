@@ -254,3 +254,14 @@ def test_no_number_is_in_no_bucket(tmp_path: Path) -> None:
             "column: income, transform: bucket, boundaries: [2]",
             {**USERS, "income": income},
         )
+
+
+def test_a_table_without_rows_has_no_type(tmp_path: Path) -> None:
+    write(tmp_path, "")
+    (tmp_path / "users.csv").write_text("id,income\n")
+    graph = (tmp_path / "graph.yaml").read_text().replace("users.parquet", "users.csv")
+    graph = graph.replace("    key: id\n", "    key: id\n    features: {income: }\n")
+    (tmp_path / "graph.yaml").write_text(graph)
+    with pytest.raises(InvalidInputError, match="the column 'income' has no type") as caught:
+        ingest(tmp_path, tmp_path / "graph")
+    assert caught.value.found == "a table without rows"
