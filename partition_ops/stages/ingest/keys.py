@@ -121,7 +121,7 @@ def keys_are_text(ends: Sequence[Ends]) -> bool:
                 raise InvalidInputError(
                     f"{end.about}: the column {column!r} of {end.source.name} cannot be a key",
                     found=str(kind),
-                    expected="whole numbers or text",
+                    expected="whole numbers with a sign, or text",
                     remedy=f"Set its type in graph.yaml: types: {{{column}: int64}} or {{{column}: text}}.",
                 )
             as_text |= text or len(end.columns) > 1

@@ -243,8 +243,17 @@ class TableSource(ABC):
             f"{self.where}: the column {column!r} of {self.spec.name} has values of several types",
             found=[f"{WORDS.get(kind, kind)} in {name}" for kind, name in kinds[:5]],
             expected="one type",
-            remedy=f"Correct the table, or set the type in graph.yaml: types: {{{column}: text}}.",
+            remedy=f"Correct the table, or set the type in graph.yaml: types: {{{column}:"
+            f" {_common_type(WORDS.get(kind, kind) for kind, _ in kinds)}}}.",
         )
+
+
+def _common_type(kinds: Iterable[str]) -> str:
+    """Return the type of graph.yaml that has the values of several types."""
+    names = {*kinds}
+    if all(re.fullmatch(r"u?int\d+", name) for name in names):
+        return "int64"
+    return "float64" if all(re.fullmatch(r"u?int\d+|.*float\d*|double", name) for name in names) else "text"
 
 
 class QuerySource(TableSource):

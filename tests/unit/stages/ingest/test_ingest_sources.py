@@ -392,3 +392,26 @@ def test_a_table_with_the_line_ends_of_old_macs_is_refused(table: str, tmp_path:
     with pytest.raises(InvalidInputError, match=rf"{table}\.csv: the first line cannot be read") as caught:
         ingest(tmp_path, tmp_path / "graph")
     assert caught.value.expected is not None and "line feed" in caught.value.expected
+
+
+@pytest.mark.parametrize(
+    ("types", "remedy"),
+    [
+        ((pa.int32(), pa.int64()), "int64"),
+        ((pa.int64(), pa.float32()), "float64"),
+        ((pa.int64(), pa.string()), "text"),
+    ],
+)
+def test_the_remedy_for_several_types_names_one_that_has_all_values(
+    types: tuple[pa.DataType, pa.DataType], remedy: str, tmp_path: Path
+) -> None:
+    for name, kind in zip("ab", types, strict=True):
+        pq.write_table(pa.table({"id": pa.array([1, 2]).cast(kind)}), tmp_path / f"{name}.parquet")
+    (tmp_path / "roads.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: map\nnodes:\n  place: {table: '?.parquet', key: id}\n"
+        "edges:\n  place:road:place: {table: roads.csv, src: a, dst: b}\n"
+    )
+    with pytest.raises(InvalidInputError, match="values of several types") as caught:
+        ingest(tmp_path, tmp_path / "graph")
+    assert caught.value.remedy is not None and f"types: {{id: {remedy}}}" in caught.value.remedy
