@@ -152,7 +152,7 @@ def find_table_changes(uri: str, run: Store, opened: Opener, *, wanted: RunConfi
         removed=sorted(before.keys() - now.keys()),
         unchanged=len(same),
         options=[*(f"{name}: {one}" for one in _other_types(then, graph_file)), *options],
-        unknown=_on_servers(graph_file),
+        unknown=types_on_servers(graph_file),
     )
 
 
@@ -174,8 +174,8 @@ def _other_types(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                 yield f"{part} {name!r} {what}"
 
 
-def _on_servers(graph_file: Mapping[str, Any]) -> list[str]:
-    """Return the types whose rows come from servers."""
+def types_on_servers(graph_file: Mapping[str, Any]) -> list[str]:
+    """Return the types of a ``graph.yaml`` whose rows come from servers, in words."""
     return [
         f"the query of {part} {name!r}"
         for part in ("nodes", "edges")

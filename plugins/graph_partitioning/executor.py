@@ -39,10 +39,6 @@ LIBRARY = (  # what is imported by need, besides the functions of the stages
     "partition_ops.jobs.one_stage",
     "partition_ops.jobs.open_graph",
     "partition_ops.jobs.whole_job",
-    "partition_ops.stages.partition.engines.auto",
-    "partition_ops.stages.partition.engines.metis",
-    "partition_ops.stages.partition.engines.random",
-    "partition_ops.stages.partition.engines.two_level",
     "partition_ops.stages.partition.incremental.near_home",
     "partition_ops.stages.partition.incremental.previous_run",
     "partition_ops.stages.partition.metis_library",
@@ -95,13 +91,15 @@ def modules() -> Iterator[str]:
     yield from AIRFLOW
     yield from (f"{OPERATORS}.{module.name}" for module in iter_modules(import_module(OPERATORS).__path__))
     yield from LIBRARY
-    yield from _of_stages()
+    yield from _of_library()
 
 
-def _of_stages() -> Iterator[str]:
-    """Yield the modules with the functions of our stages."""
+def _of_library() -> Iterator[str]:
+    """Yield the modules of our engines, and those with the functions of our stages."""
     from partition_ops.artifacts.stage import all_stages, other_stages
+    from partition_ops.stages.partition.engines import engine_names, module_of
 
+    yield from map(module_of, engine_names())
     foreign = other_stages()
     for stage in all_stages():
         if stage.run and stage.name not in OTHERS and stage not in foreign:

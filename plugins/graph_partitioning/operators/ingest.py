@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +109,7 @@ def must_ingest_again(operator: GraphStageOperator, destination: Store) -> bool:
         destination: Root of the ingested graph.
     """
     from partition_ops.artifacts.records import read_record
+    from partition_ops.jobs.changes import types_on_servers
     from partition_ops.jobs.open_graph import ingestion_of
     from partition_ops.storage.uris import split_uri
 
@@ -121,16 +122,10 @@ def must_ingest_again(operator: GraphStageOperator, destination: Store) -> bool:
         task = ingestion_of(config, source, name, destination, opened, earlier)
         if task.status().done:
             return False
-        if not _on_servers(task.options.get("graph", {})):
+        if not types_on_servers(task.options.get("graph", {})):
             return True
         known = read_record(destination, "ingest")["options"].get("previous")
         return bool(known != task.options.get("previous"))
-
-
-def _on_servers(graph_file: Mapping[str, Any]) -> bool:
-    """Return whether rows of a ``graph.yaml`` come from servers."""
-    specs = [spec or {} for part in ("nodes", "edges") for spec in graph_file.get(part, {}).values()]
-    return any(isinstance(spec.get("table"), Mapping) and "connection" in spec["table"] for spec in specs)
 
 
 @contextmanager
