@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.jobs.options import RunConfig, planned_options
+from partition_ops.jobs.options import RetentionConfig, RunConfig, planned_options
 from partition_ops.options.declare import ROOT_PATTERN, Option, Options, option, options_of
 from partition_ops.options.json_schema import form_fields, settings_schema
 from partition_ops.options.values import build, parse_settings
@@ -114,6 +115,12 @@ class Retention(Options):
         section="Publishing",
         minimum=0,
     )
+
+    def config(self, *, dry_run: bool = False) -> RetentionConfig | None:
+        """Return the options of the library; None if all runs are kept."""
+        if self.keep is None:
+            return None
+        return RetentionConfig(keep=self.keep, grace=timedelta(days=self.grace_days), dry_run=dry_run)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -75,12 +74,11 @@ class ManageGraphOperator(OptionsOperator, options=(Management, Retention)):
 
     def _act(self, asked: Management, limits: Retention, root: Store, context: Context) -> dict[str, Any]:
         from partition_ops.artifacts.layout import RUNS
-        from partition_ops.jobs.options import RetentionConfig
         from partition_ops.jobs.retention import delete_run, remove_graph, retain_runs
         from partition_ops.stages.publish.publish import publish_again
 
-        if asked.action == "retain" and limits.keep is not None:
-            config = RetentionConfig(keep=limits.keep, grace=timedelta(days=limits.grace_days))
+        config = limits.config()
+        if asked.action == "retain" and config is not None:
             removed = retain_runs(config, root).removed
         elif asked.action == "remove":
             removed = remove_graph(root)

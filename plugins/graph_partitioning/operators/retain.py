@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
@@ -27,14 +26,12 @@ class RetainRunsOperator(GraphRunOperator, options=(Retention,)):
     """
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.jobs.options import RetentionConfig
         from partition_ops.jobs.retention import retain_runs
 
         with explain_failures(self.log):
-            asked = self.config(Retention)
-        if asked.keep is None:
+            config = self.config(Retention).config()
+        if config is None:
             raise AirflowSkipException("All runs are kept: the param 'keep' is empty")
-        config = RetentionConfig(keep=asked.keep, grace=timedelta(days=asked.grace_days))
         with (
             self.opened() as (_, destination),
             self.fenced(context, destination),
