@@ -335,18 +335,18 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def ibis_types(schema: pa.Schema) -> dict[str, str]:
-    """Return the types of columns in Ibis's words.
+def ibis_types(schema: pa.Schema, about: str = "") -> dict[str, str]:
+    """Return the types of columns in Ibis's words; ``about`` names their table, for messages.
 
     Raises:
         InvalidInputError: A column has a type that neither a key nor a feature can have.
     """
-    return {entry.name: _ibis_type(entry.type, entry.name) for entry in schema}
+    return {entry.name: _ibis_type(entry.type, f"{about}the column {entry.name!r}") for entry in schema}
 
 
-def _ibis_type(kind: pa.DataType, name: str) -> str:
+def _ibis_type(kind: pa.DataType, where: str) -> str:
     if pa.types.is_list(kind):
-        return f"array<{_ibis_type(kind.value_type, name)}>"
+        return f"array<{_ibis_type(kind.value_type, where)}>"
     if pa.types.is_timestamp(kind):
         return "timestamp"
     if pa.types.is_decimal128(kind):
@@ -355,7 +355,7 @@ def _ibis_type(kind: pa.DataType, name: str) -> str:
     known |= {"string": "string", "date32[day]": "date", "null": "null"}
     if str(kind) not in known and not pa.types.is_integer(kind):
         raise InvalidInputError(
-            f"The column {name!r} has a type that is neither a key nor a feature",
+            f"{where} has a type that is neither a key nor a feature",
             found=str(kind),
             expected="numbers, text, booleans, dates, times, or lists of numbers",
             remedy="Set its type with 'types' of the table in graph.yaml.",

@@ -18,7 +18,16 @@ import pyarrow.parquet as pq
 
 from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, one_of, some_of
-from partition_ops.stages.ingest.engines import RESERVED, TYPES, DuckDB, literal, parquet, plain_type, quoted
+from partition_ops.stages.ingest.engines import (
+    RESERVED,
+    TYPES,
+    DuckDB,
+    ibis_types,
+    literal,
+    parquet,
+    plain_type,
+    quoted,
+)
 from partition_ops.stages.ingest.graph_types import TableFile
 from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
 from partition_ops.stages.ingest.sources.files_query import FilesQuery
@@ -367,7 +376,7 @@ def _one_schema(source: TableSource, schemas: Sequence[pa.Schema]) -> pa.Schema:
     """Return the types of the columns that are used.
 
     Raises:
-        InvalidInputError: The files do not agree on one.
+        InvalidInputError: The files do not agree on one, or it is neither that of a key nor of a feature.
     """
     for name in source.used:
         kinds: dict[str, str] = {}
@@ -375,4 +384,6 @@ def _one_schema(source: TableSource, schemas: Sequence[pa.Schema]) -> pa.Schema:
             kinds.setdefault(str(plain_type(schema.field(name).type)), file.name)
         if len(kinds) > 1:
             raise source.mixed_types(name, [*kinds.items()])
-    return pa.schema([(name, plain_type(schemas[0].field(name).type)) for name in source.used])
+    found = pa.schema([(name, plain_type(schemas[0].field(name).type)) for name in source.used])
+    ibis_types(found, f"{source.about}{source.spec.name}: ")
+    return found

@@ -415,3 +415,14 @@ def test_the_remedy_for_several_types_names_one_that_has_all_values(
     with pytest.raises(InvalidInputError, match="values of several types") as caught:
         ingest(tmp_path, tmp_path / "graph")
     assert caught.value.remedy is not None and f"types: {{id: {remedy}}}" in caught.value.remedy
+
+
+def test_a_column_that_is_neither_key_nor_feature_is_named_with_its_table(tmp_path: Path) -> None:
+    (tmp_path / "roads.jsonl").write_text('{"a":1,"b":2}\n{"a":2,"b":"3"}\n')
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: map\nnodes: {place: }\n"
+        "edges:\n  place:road:place: {table: roads.jsonl, src: a, dst: b}\n"
+    )
+    wanted = r"edges 'place:road:place': roads\.jsonl: the column 'b' has a type that is neither a key"
+    with pytest.raises(InvalidInputError, match=wanted):
+        ingest(tmp_path, tmp_path / "graph")
