@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,14 +65,17 @@ def fetch_partitions(
     Peak memory: a few MiB. Disk: twice the partitions while they are fetched from S3.
     """
     entries = {entry["key"]: entry for entry in read_manifest(output)["artifacts"]}
-    _check_listed(output, _listed(entries, layout.BOOK))  # a damaged book would be told as something else
+    if layout.BOOK in entries:  # not in outputs of 0.1.0; a damaged book would be told as something else
+        _check_listed(output, entries[layout.BOOK])
     book = read_book(output)
     check_parts(parts, book.num_parts)
     chosen = _chosen(book, formats)
     configs = {}
     for form in chosen:  # the files that describe all partitions
         for key in [form.key(name) for name in form.config_files(book)] or [layout.BOOK]:
-            _check_listed(output, _listed(entries, key))
+            if key not in entries:
+                raise InvalidInputError(f"The manifest does not list {key}", remedy="Publish the run again.")
+            _check_listed(output, entries[key])
             configs[_place(key)] = output.read_bytes(key)
     _check_folder(folder, configs, output.uri)
     folders = [
@@ -233,12 +236,6 @@ def _fetch_part(output: Store, files: dict[str, Entry], folder: Path, advance: A
         copy_durably(_copy(output, entry), path)
         _check_content(output, entry, path)
         advance(entry["size"])
-
-
-def _listed(entries: Mapping[str, Entry], key: str) -> Entry:
-    if key not in entries:
-        raise InvalidInputError(f"The manifest does not list {key}", remedy="Publish the run again.")
-    return entries[key]
 
 
 def _check_listed(output: Store, entry: Entry) -> None:
