@@ -33,7 +33,7 @@ PREPARED = (PREPARED_GRAPH, PREPARED_IN_DEGREES, PREPARED_STATS)
 PARMETIS_TEXT = "prepare"  # folder of the text files; their names are in formats/parmetis/text_files.py
 
 ASSIGNMENT = "assignment"
-ASSIGNMENT_META = "partition_meta.json"  # relative to the folder of the assignment, as the next four
+ASSIGNMENT_META = "partition_meta.json"  # relative to the folder of the assignment, as the next one
 ASSIGNMENT_SIDECAR = "assignment.json"
 MIGRATION = f"{ASSIGNMENT}/migration.json"  # what an incremental run moved
 

@@ -162,6 +162,7 @@ def run_graph(
         earlier = None if previous is None else opened(run_at(opened(previous)))
         ingested = destination.child(layout.INGEST)
         if config.check_artifacts and ingested.exists(METADATA):
+            check_root("run", destination)  # before the lock, which writes there
             with locked(ingested, "ingest", within=destination):
                 remove_damaged(ingested, progress or NoProgress())
         graph = open_graph(
