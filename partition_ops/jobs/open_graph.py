@@ -150,7 +150,7 @@ def ingest_graph_file(
     with opened(folder) as source:
         if is_saved_graph(uri):
             return ingestion_of(config, source, name, target, opened).run()
-        from partition_ops.stages.ingest.findings import RejectedTablesError
+        from partition_ops.stages.ingest.problems import RejectedTablesError
 
         try:
             return ingestion_of(config, source, name, target, opened, previous, progress).run()

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import KINDS, Option, groups, option, options_of, own_options
+from partition_ops.options.declare import KINDS, MOST_TASKS, Option, groups, option, options_of, own_options
 
 Config = TypeVar("Config")
 LEAST_SIZE = 1 << 20
@@ -113,6 +113,21 @@ def memory_option(help: str, *, empty: str = "all that the machine or the contai
         parse=parse_size,
         empty=empty,
         form=None,
+        recorded=False,
+    )
+
+
+def tasks_option(stage: str, default: int | None, help: str, *, empty: str = "") -> Any:
+    """Declare how many tasks a stage is split into; the result does not depend on it."""
+    return option(
+        default,
+        help=help,
+        title=f"Tasks of {stage}",
+        section="More",
+        metavar="N",
+        minimum=1,
+        maximum=MOST_TASKS,
+        empty=empty,
         recorded=False,
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from partition_ops.errors import UsageError
 from partition_ops.formats.format import format_names, get_formats
-from partition_ops.options.declare import MOST_PARTS, MOST_TASKS, Options, StageConfig, option
-from partition_ops.options.values import memory_option
+from partition_ops.options.declare import MOST_PARTS, Options, StageConfig, option
+from partition_ops.options.values import memory_option, tasks_option
 
 MEMORY_SHARE = 0.75  # of the available memory, for building partitions
 GRAPH_FORMATS = ("coo", "csr", "csc")
@@ -24,19 +24,14 @@ class ConvertConfig(StageConfig):
         " partitions are built at a time as fit, and a command that takes more ends with an error. The result"
         " does not depend on the option."
     )
-    convert_tasks: int | None = option(
+    convert_tasks: int | None = tasks_option(
+        "convert",
         None,
-        help="Number of tasks, at most, that scatter edges and features, and of those that build partitions."
+        "Number of tasks, at most, that scatter edges and features, and of those that build partitions."
         " In the DAG, they run on several workers and exchange files below the output; elsewhere, one process"
         " does all. As many as there are workers take the least processor time, because each task reads the"
         " whole assignment. The result does not depend on the option.",
-        title="Tasks of convert",
-        section="More",
-        metavar="N",
-        minimum=1,
-        maximum=MOST_TASKS,
         empty="one for each 32 MiB of input, at most 32 and one for each partition",
-        recorded=False,
     )
     num_hops: int = option(
         1,

@@ -26,9 +26,10 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.columns import LABEL, MASKS, Columns
 from partition_ops.stages.ingest.engines import ROW_KEY
-from partition_ops.stages.ingest.findings import SHOWN, Findings
+from partition_ops.stages.ingest.findings import Findings
 from partition_ops.stages.ingest.graph_types import PARTS, EdgeTable, FeatureColumn, Split
 from partition_ops.stages.ingest.keys import KEY, NO_IDS, Numbered, joined_keys, key_schema
+from partition_ops.stages.ingest.problems import SHOWN
 from partition_ops.stages.ingest.transforms import Transform
 from partition_ops.stages.ingest.values import hashes_of, numbers_of, texts_of, vectors_of
 from partition_ops.system.open_files import allow_open_files

@@ -1,4 +1,4 @@
-"""Findings about tables, in their words, with the first rows, and the error that has all of them."""
+"""Looks for what is wrong with the rows of tables, with the first of them."""
 
 from __future__ import annotations
 
@@ -12,59 +12,15 @@ import pyarrow as pa
 
 from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.chunked.names import LONGEST_NAME
-from partition_ops.errors import InvalidInputError, clipped, some_of
+from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, TableEngine
 from partition_ops.stages.ingest.graph_types import CATEGORIES, EdgeTable, FeatureColumn, NodeTable, TypeTable
 from partition_ops.stages.ingest.keys import KEY, Ends, Numbered, key_of, key_schema
+from partition_ops.stages.ingest.problems import SHOWN, Problem, RejectedTablesError, count_of, shown
 from partition_ops.stages.ingest.tables import ParquetTable
 from partition_ops.stages.ingest.transforms import Outside
 
-SHOWN = 10
 MOST_RELATIONS = 4096
-LONGEST = 60  # characters of a value in a message
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A kind of finding in a table.
-
-    Attributes:
-        check: As in ``on_defect`` of graph.yaml.
-        about: The node type, or the edge type as ``src:rel:dst``.
-        sentence: What was found, with its count.
-        count: Number of rows or keys.
-        action: ``fail``, ``drop``, ``add`` or ``warn``; of ``removed_nodes`` ``on_removed``.
-        examples: The first of them, as sentences.
-        remedy: What a user can do.
-    """
-
-    check: str
-    about: str
-    sentence: str
-    count: int
-    action: str
-    examples: Sequence[str]
-    remedy: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        names = ("check", "about", "sentence", "count", "action")
-        return {**{name: getattr(self, name) for name in names}, "examples": list(self.examples)}
-
-
-class RejectedTablesError(InvalidInputError):
-    """Tables have findings whose action is ``fail``.
-
-    Attributes:
-        counts: ``graph_name``, and ``num_nodes`` and ``num_edges`` by type, as far as tables have them.
-        problems: All findings.
-    """
-
-    counts: Mapping[str, Any]
-    problems: Sequence[Problem]
-
-    def findings(self) -> list[dict[str, Any]]:
-        """Return all findings as JSON."""
-        return [problem.to_json() for problem in self.problems]
 
 
 @dataclass(frozen=True)
@@ -513,14 +469,3 @@ class Findings:
 def _is_not_finite(table: ibis.Table, name: str) -> Any:
     """Return a condition; with ``isnan``, DuckDB 2.0 finds no NaN in a file whose statistics have none."""
     return table[name].cast("string").isin(["nan", "inf", "-inf"])
-
-
-def shown(value: Any) -> str:
-    """Return a value for a message."""
-    text = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
-    return clipped(text, LONGEST)
-
-
-def count_of(count: int, noun: str) -> str:
-    """Return a count with its noun: ``1 row``, ``2 rows``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

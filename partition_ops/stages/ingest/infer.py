@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, quoted, share_memory
-from partition_ops.stages.ingest.findings import count_of, shown
 from partition_ops.stages.ingest.graph_file import parse_graph_file
 from partition_ops.stages.ingest.infer_tables import (
     DATABASE_NAMES,
@@ -25,6 +24,7 @@ from partition_ops.stages.ingest.infer_tables import (
     unique_name,
 )
 from partition_ops.stages.ingest.infer_text import text_of
+from partition_ops.stages.ingest.problems import count_of, shown
 from partition_ops.stages.ingest.sources import file_suffixes
 from partition_ops.storage import Store
 from partition_ops.system.temporary_folders import temporary_folder

@@ -10,10 +10,10 @@ import pyarrow as pa
 from partition_ops.chunked.graph_writer import ORIG_ID
 from partition_ops.chunked.names import LONGEST_NAME
 from partition_ops.stages.ingest.engines import DuckDB, quoted
-from partition_ops.stages.ingest.findings import count_of
 from partition_ops.stages.ingest.graph_file import MOST_FEATURES
 from partition_ops.stages.ingest.graph_types import TableFile
 from partition_ops.stages.ingest.infer_tables import FEW, INDEXES, Table, named_ends, plain_name, unique_name
+from partition_ops.stages.ingest.problems import count_of
 from partition_ops.storage import Store
 
 RELATIONS = {"relation", "relationship", "predicate", "rel", "r", "p"}

@@ -13,9 +13,10 @@ from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.columns import MASKS, Columns
 from partition_ops.stages.ingest.engines import ROW_KEY
 from partition_ops.stages.ingest.features import ColumnWriter
-from partition_ops.stages.ingest.findings import SHOWN, Findings, count_of, shown
+from partition_ops.stages.ingest.findings import Findings
 from partition_ops.stages.ingest.graph_types import EdgeTable
 from partition_ops.stages.ingest.keys import Numbered, key_of
+from partition_ops.stages.ingest.problems import SHOWN, count_of, shown
 
 
 def write_negatives(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import MOST_TASKS, StageConfig, option
+from partition_ops.options.declare import StageConfig, option
+from partition_ops.options.values import tasks_option
 
 PrepareFormat = Literal["parhip", "parmetis"]
 WEIGHTS = "node-types|one|degree|(column|mask)=.+"
@@ -26,17 +27,12 @@ def range_shift(nodes: int) -> int:
 class PrepareTasks(StageConfig):
     """The options of ``prepare`` that a whole job takes."""
 
-    prepare_tasks: int = option(
+    prepare_tasks: int = tasks_option(
+        "prepare",
         1,
-        help="Number of tasks that prepare is split into. In the DAG, they run on several workers and"
+        "Number of tasks that prepare is split into. In the DAG, they run on several workers and"
         " exchange files below the output; elsewhere, they run one after another. The result does not depend"
         " on the option.",
-        title="Tasks of prepare",
-        section="More",
-        metavar="N",
-        minimum=1,
-        maximum=MOST_TASKS,
-        recorded=False,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from partition_ops.options.declare import MOST_TASKS, ROOT_PATTERN, Option, Options, StageConfig, option
-from partition_ops.options.values import memory_option
+from partition_ops.options.declare import ROOT_PATTERN, Option, Options, StageConfig, option
+from partition_ops.options.values import memory_option, tasks_option
 from partition_ops.stages.validate.check import ACTIONS
 from partition_ops.stages.validate.checks import CHECKS, checked_actions, parse_actions
 
@@ -52,17 +52,12 @@ class ValidateConfig(StageConfig):
         " duplicates uses the disk instead, and a command that takes more ends with an error. The result does"
         " not depend on the option."
     )
-    validation_tasks: int = option(
+    validation_tasks: int = tasks_option(
+        "validate",
         1,
-        help="Number of tasks that validate is split into. In the DAG, they run on several workers and"
+        "Number of tasks that validate is split into. In the DAG, they run on several workers and"
         " exchange files below the output; elsewhere, they run one after another. The more tasks, the less"
         " memory each takes. The result does not depend on the option.",
-        title="Tasks of validate",
-        section="More",
-        metavar="N",
-        minimum=1,
-        maximum=MOST_TASKS,
-        recorded=False,
     )
     data_docs: bool = option(
         False,
