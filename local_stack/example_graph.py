@@ -18,8 +18,8 @@ from local_stack.folders import PROJECT, Folders
 from local_stack.processes import StackError
 from local_stack.s3_server import S3Access
 from partition_ops.chunked.metadata import METADATA
+from partition_ops.jobs.copy import copy_tree
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.store import upload_folder
 from partition_ops.system.progress import terminal_progress
 
 MODULE = "examples.python_environment"
@@ -139,12 +139,11 @@ def upload_graph(example: Example, graph: Path, settings: StorageSettings, uri: 
     The file that names all others is removed first and written last.
     """
     uri = uri or example.uri
-    with open_store(uri, settings) as store:
+    with open_store(str(graph)) as source, open_store(uri, settings) as store:
         store.delete([example.document])
         store.delete([entry.key for entry in store.list()])
-        written = upload_folder(graph, store, progress=terminal_progress(), last=example.document)
-    size = sum(artifact.size for artifact in written)
-    print(f"Uploaded {len(written)} files, {size / 1e6:.1f} MB, to {uri}")
+        copied = copy_tree(source, store, progress=terminal_progress())
+    print(f"Uploaded {copied['files']} files, {copied['bytes'] / 1e6:.1f} MB, to {uri}")
 
 
 def is_there(example: Example, s3: S3Access) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from io import UnsupportedOperation
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,7 +15,7 @@ from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store, StoredObject, open_store
-from partition_ops.storage.store import NewObject, check_key, sha256_of
+from partition_ops.storage.store import check_key, sha256_of
 
 OTHER_RUN = (
     "Name another run with --previous (in Airflow the param 'previous'), or none: then the graph is"
@@ -118,18 +117,6 @@ class VerifiedRun(Store):
         expected = self.listed[self._prefix + key].sha256
         if sha256 != expected:
             self.refuse(key, f"SHA-256 {sha256}", f"SHA-256 {expected}")
-
-    def create(self, key: str) -> AbstractContextManager[NewObject]:
-        raise UnsupportedOperation(key)
-
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
-        raise UnsupportedOperation(key)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        raise UnsupportedOperation(", ".join(keys))
-
-    def close(self) -> None:
-        """Do nothing: the caller closes the run itself."""
 
 
 def verified_run(run: Store) -> VerifiedRun:

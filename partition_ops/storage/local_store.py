@@ -290,9 +290,6 @@ class LocalStore(Store):
             with suppress(OSError):  # it is not empty
                 path.rmdir()
 
-    def close(self) -> None:
-        """Do nothing: a local object is its own copy."""
-
     def _make_folder(self, path: Path) -> None:
         with self._made.making:  # nobody uses a folder that another thread makes and has not noted yet
             self._made.paths += make_folder(path)

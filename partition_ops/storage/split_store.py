@@ -124,6 +124,3 @@ class SplitStore(Store):
         keys = [*keys]
         self._local.delete(key for key in keys if key.startswith(self._folder))
         self._store.delete(keys)
-
-    def close(self) -> None:
-        """Do nothing: the callers close both stores."""

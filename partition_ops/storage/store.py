@@ -9,7 +9,6 @@ import posixpath
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from io import UnsupportedOperation
@@ -21,7 +20,6 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.storage.fence import Fence, Fenced
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.system.parallel import map_in_threads
-from partition_ops.system.progress import NoProgress, Progress
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,7 +28,6 @@ ATTEMPTS = 5  # to read an object that others remove and write
 REQUESTS = 8  # small requests at a time
 BLOCK_BYTES = 16 << 20
 READS = 2  # range reads at a time
-THREADS = 8  # uploads of files at a time
 
 
 @dataclass(frozen=True)
@@ -226,12 +223,12 @@ class Store(ABC):
         """Return whether `local_copy` returns the object itself, without a download."""
         return False
 
-    @abstractmethod
     def create(self, key: str) -> AbstractContextManager[NewObject]:
         """Return a context with a local file, which replaces the object when the context succeeds.
 
         After an error, or if the process dies, the object is unchanged.
         """
+        raise UnsupportedOperation(key)
 
     @contextmanager
     def background_uploads(self) -> Iterator[Store]:
@@ -242,7 +239,6 @@ class Store(ABC):
         """
         yield self
 
-    @abstractmethod
     def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
         """Write a small object if its current content is the expected one.
 
@@ -257,6 +253,7 @@ class Store(ABC):
         Returns:
             Whether the content is ``data`` now.
         """
+        raise UnsupportedOperation(key)
 
     def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
         """Remove a lock if its current content is the expected one; the fence is not checked.
@@ -332,9 +329,9 @@ class Store(ABC):
             shutil.copyfile(self.local_copy(artifact.key), new.path)
         return new.get_artifact()
 
-    @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
         """Remove objects; those that do not exist are ignored."""
+        raise UnsupportedOperation(self.uri)
 
     def delete_empty(self, folder: str) -> None:  # noqa: B027 - only some stores have folders
         """Remove a folder if it exists and is empty."""
@@ -348,9 +345,8 @@ class Store(ABC):
     def delete_unfinished(self, folders: Iterable[str]) -> None:  # noqa: B027 - as above
         """Remove the partial files of killed processes from some folders, in which nobody else may write."""
 
-    @abstractmethod
-    def close(self) -> None:
-        """Remove the downloaded copies."""
+    def close(self) -> None:  # noqa: B027 - as above
+        """Remove the downloaded copies, if the store has any of its own."""
 
     def exists(self, key: str) -> bool:
         return self.stat(key) is not None
@@ -436,40 +432,3 @@ def sha256_of_object(store: Store, key: str, size: int) -> str:
     for block in map_in_threads(read, range(0, size, BLOCK_BYTES), workers=READS):
         digest.update(block)
     return digest.hexdigest()
-
-
-def upload_folder(
-    folder: Path, store: Store, *, progress: Progress | None = None, last: str | None = None
-) -> list[Artifact]:
-    """Copy every file below a local folder into a store, several at a time.
-
-    Args:
-        folder: The folder; its relative paths become the keys.
-        store: The destination.
-        progress: Shows the bytes that have been copied.
-        last: Key to copy after all others, for readers that start from it.
-
-    Returns:
-        The written artifacts, in the order of their keys.
-
-    Raises:
-        InvalidInputError: The folder does not exist or is empty.
-    """
-    keys = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    if not keys:
-        raise InvalidInputError(f"There is nothing to upload in {folder}", remedy="Check the path.")
-    total = sum((folder / key).stat().st_size for key in keys)
-    with (progress or NoProgress()).step(f"Uploading to {store.uri}", total, "bytes") as advance:
-
-        def upload(key: str) -> Artifact:
-            with store.create(key) as new:
-                shutil.copyfile(folder / key, new.path)
-            artifact = new.get_artifact()
-            advance(artifact.size)
-            return artifact
-
-        with ThreadPoolExecutor(THREADS) as pool:
-            written = list(pool.map(upload, [key for key in keys if key != last]))
-        if last in keys:
-            written.append(upload(last))
-    return sorted(written, key=lambda artifact: artifact.key)

@@ -14,11 +14,11 @@ from pathlib import Path
 from partition_ops.artifacts import layout
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.storage import open_store
-from partition_ops.storage.store import upload_folder
 from tests.campaign.commands import Command, succeed
 from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
 from tests.campaign.kills import compare, options, reference, settle_quickly
 from tests.faulty_s3 import Faults, faulty
+from tests.uploads import upload_folder
 
 ENGINE = "random"
 FAULTY_SECONDS = 900.0  # a run of 500 requests, of which 10 are 20 s late, and botocore's waits

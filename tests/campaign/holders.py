@@ -13,11 +13,11 @@ from typing import Any
 from partition_ops.artifacts import lock
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.store import upload_folder
 from tests.campaign.commands import Command, succeed
 from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
 from tests.campaign.kills import options, reference, settle_quickly
 from tests.integration.test_killed import content
+from tests.uploads import upload_folder
 
 ENGINES = ("random", "metis")
 TIMEOUT = timedelta(seconds=4)  # instead of 20 minutes; locks have whole seconds

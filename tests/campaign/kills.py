@@ -18,13 +18,13 @@ import psutil
 
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.storage import Store, open_store, s3_conditions
-from partition_ops.storage.store import upload_folder
 from tests.campaign.commands import Command, succeed
 from tests.campaign.frame import BUCKET, Attempt, Case, Defect, Verdict, s3_environment, s3_server
 from tests.graphs import Edges, SmallGraph, library
 from tests.integration.test_killed import content
 from tests.integration.test_own_roots import write_tables
 from tests.mpi import MISSING
+from tests.uploads import upload_folder
 
 TABLES, FORMATS = "tables", "all formats"
 ALL_FORMATS = "dgl,graphbolt,graphbolt-dataset,graphstorm,pyg"

@@ -19,8 +19,8 @@ from local_stack.airflow_api import AirflowApi
 from local_stack.folders import Folders
 from local_stack.s3_server import REGION, S3Access
 from partition_ops.storage import open_store
-from partition_ops.storage.store import upload_folder
 from tests.graphs import Edges, Layout, SmallGraph, library
+from tests.uploads import upload_folder
 
 DAG_ID = "partition_graph"
 REPARTITION = "repartition_graph"

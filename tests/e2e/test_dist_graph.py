@@ -18,9 +18,9 @@ from local_stack.processes import free_port
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import open_store
-from partition_ops.storage.store import upload_folder
 from tests.e2e.airflow_site import Site
 from tests.e2e.guide import Cluster, cluster, run_page, tools_on_path, two_servers
+from tests.uploads import upload_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

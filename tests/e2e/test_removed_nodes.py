@@ -16,10 +16,10 @@ import partition_ops
 from local_stack.airflow import BUCKET
 from partition_ops.artifacts import layout
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.store import upload_folder
 from tests.e2e.airflow_site import CONNECTION, Run, Site
 from tests.tables import edges, keys
 from tests.unit.stages.ingest.test_removed_nodes import write_web
+from tests.uploads import upload_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 ACTIONS = ("keep", "isolate", "renumber")

@@ -14,9 +14,9 @@ import pytest
 
 from partition_ops.artifacts import layout
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.store import upload_folder
 from tests.command_line import Called, call
 from tests.graphs import Layout, library
+from tests.uploads import upload_folder
 
 
 @pytest.fixture(scope="module")

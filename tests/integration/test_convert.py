@@ -34,12 +34,12 @@ from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import publish_run
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.store import upload_folder
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verification import verify_output
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import Layout, SmallGraph, library
 from tests.strategies import graphs
+from tests.uploads import upload_folder
 
 NUM_PARTS = 4  # more than make it worth while to scatter features
 EDGE_CHUNKS = 12  # a group each

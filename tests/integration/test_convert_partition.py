@@ -20,12 +20,12 @@ from partition_ops.formats.parmetis.options import ConvertPartitionConfig
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.store import upload_folder
 from partition_ops.system.dgl_import import import_dgl
 from tests.e2e.guide import blocks_of
 from tests.graphs import SHAPES, Edges, SmallGraph, library, social
 from tests.pages import commands_to_run
 from tests.parmetis import ParmetisOutput, offsets, parmetis_output, pm_dglpart, schema
+from tests.uploads import upload_folder
 
 
 def convert(output: ParmetisOutput, folder: Path, *, plain: bool = False, **options: Any) -> Path:

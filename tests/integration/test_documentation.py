@@ -14,7 +14,6 @@ import pytest
 from partition_ops.stages.partition.mpi.mpirun import mpi_environment
 from partition_ops.stages.publish.publish import publish_again
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.store import upload_folder
 from tests.campaign.__main__ import main as campaign
 from tests.campaign.frame import s3_environment
 from tests.command_line import Called
@@ -22,6 +21,7 @@ from tests.e2e.guide import tools_on_path
 from tests.graphs import Edges, library
 from tests.mpi import MISSING
 from tests.pages import commands_to_run, run_blocks, run_commands
+from tests.uploads import upload_folder
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]

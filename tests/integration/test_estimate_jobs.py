@@ -11,9 +11,9 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.storage.store import upload_folder
 from tests.graphs import Layout, library
 from tests.unit.jobs.test_estimate import FACTOR, HEADERS, balanced_by_age, stage, with_ages
+from tests.uploads import upload_folder
 
 
 @pytest.mark.parametrize(

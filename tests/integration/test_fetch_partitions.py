@@ -12,9 +12,9 @@ import pytest
 from partition_ops.cli import main
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.store import upload_folder
 from partition_ops.system.dgl_import import import_dgl
 from tests.unit.jobs.test_fetch import content, expected, whole  # noqa: F401
+from tests.uploads import upload_folder
 
 
 def test_a_partition_is_loaded_by_dgl(whole: Path, tmp_path: Path) -> None:

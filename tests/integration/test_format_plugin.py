@@ -25,13 +25,13 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.store import upload_folder
 from partition_ops.train import PartitionedGraph
 from tests.contributing import ROOT
 from tests.dying_store import DyingStore, Killed
 from tests.format_plugin import NAME, install, on_the_path
 from tests.graphs import library
 from tests.train_graphs import edges_of
+from tests.uploads import upload_folder
 
 PARTS = 3
 

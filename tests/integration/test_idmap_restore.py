@@ -29,10 +29,10 @@ from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.store import upload_folder
 from partition_ops.system.dgl_import import import_dgl
 from tests.graphs import Edges, SmallGraph, library
 from tests.pages import commands_to_run
+from tests.uploads import upload_folder
 
 PARTS = 3
 CITES = "paper:cites:paper"

@@ -27,13 +27,12 @@ from partition_ops.artifacts.parhip import ParhipGraph, write_header
 from partition_ops.cli import main
 from partition_ops.errors import EngineError
 from partition_ops.stages.partition.metis_library import call_in_child, cut_graph
-from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import StorageSettings, open_store
 from partition_ops.storage.local_store import PARTIAL
-from partition_ops.storage.store import upload_folder
 from partition_ops.system.signals import SignalHandler
 from partition_ops.system.temporary_folders import PREFIX, remove_abandoned
 from tests.graphs import library
+from tests.uploads import upload_folder
 
 COMMAND = [sys.executable, "-m", "partition_ops.cli"]
 MOST_SECONDS = 120  # limit for a process that hangs
@@ -379,7 +378,6 @@ from partition_ops.stages.partition import metis_library
 from partition_ops.stages.partition.multilevel.graph import Constraints, Graph
 from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar
 from partition_ops.stages.partition.multilevel.levels import Level
-from partition_ops.stages.partition.options import PartitionConfig
 
 library, graph = sys.argv[1], open_parhip(Path(sys.argv[2]))
 if library == "kahypar":
@@ -389,8 +387,8 @@ if library == "kahypar":
     limits = Constraints(classes, nothing, classes[:1], np.zeros((0, 1), np.int64), most)
     cut_by_kahypar(Level(Graph.of_input(graph), limits), 0)
 else:
-    config = PartitionConfig(num_parts=64, engine="metis")
-    metis_library.cut_graph(config, graph, np.ones((graph.num_nodes, 1), np.int64))
+    weights = np.ones((graph.num_nodes, 1), np.int64)
+    metis_library.cut_graph(graph, weights, np.full(64, 1 / 64), np.array([1.03]), seed=0)
 """
 
 
@@ -458,7 +456,7 @@ def test_metis_does_not_keep_sigterm_to_itself(random_graph: ParhipGraph) -> Non
         with pytest.raises(Ended):
             timer.start()
             weights = np.ones((random_graph.num_nodes, 1), np.int64)
-            cut_graph(PartitionConfig(num_parts=8, engine="metis"), random_graph, weights)
+            cut_graph(random_graph, weights, np.full(8, 1 / 8), np.array([1.03]), seed=0)
             timer.join()  # METIS finished before the signal
     finally:
         signal.signal(signal.SIGTERM, before)

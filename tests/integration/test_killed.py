@@ -28,9 +28,9 @@ from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import PARTIAL, LocalStore
-from partition_ops.storage.store import upload_folder
 from tests.command_line import UNBOUNDED, unbounded
 from tests.graphs import Edges, Layout, SmallGraph, Values
+from tests.uploads import upload_folder
 
 PAPERS, EDGES, CHUNKS = 10_000, 600_000, 4  # edges of each type; it takes a while to scatter them
 PARTS = 5  # more than make it worth while to scatter features

@@ -214,7 +214,7 @@ def test_closing_removes_what_was_unpacked(
 
 
 def test_book_of_an_output_on_s3(output: Path, s3_root: str, s3_settings: StorageSettings) -> None:
-    from partition_ops.storage.store import upload_folder
+    from tests.uploads import upload_folder
 
     with open_store(s3_root, s3_settings) as store:
         upload_folder(output, store)

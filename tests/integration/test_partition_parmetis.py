@@ -107,7 +107,7 @@ def test_target_shares_and_trainers(stores: tuple[Store, Store]) -> None:
 def test_on_object_storage_without_secrets_on_the_command_line(
     graph_folder: Path, stores: tuple[Store, Store], s3_root: str, s3_settings: StorageSettings
 ) -> None:
-    from partition_ops.storage.store import upload_folder
+    from tests.uploads import upload_folder
 
     expected = assigned(stores, balance="edges")
     secret, seen = s3_settings.secret_key or "", threading.Event()

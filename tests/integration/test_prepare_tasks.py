@@ -29,13 +29,13 @@ from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.storage.store import upload_folder
 from tests.defects import with_defects
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import SHAPES, Edges, SmallGraph, library
 from tests.integration.test_validation_tasks import ReadStore, chunks_of
 from tests.strategies import graphs
 from tests.temporary import temporary_folder
+from tests.uploads import upload_folder
 
 TASKS = (2, 3, 7)
 PIECES = (layout.PREPARE_SCATTER, layout.PREPARE_GATHER)

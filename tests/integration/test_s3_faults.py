@@ -12,9 +12,9 @@ from partition_ops.errors import TransientStorageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions, s3_reader, s3_transfers
-from partition_ops.storage.store import upload_folder
 from tests.faulty_s3 import Faults, faulty
 from tests.graphs import library
+from tests.uploads import upload_folder
 
 UNTIMED = ("partitions/", "idmap/", "assignment/", "schema/", "formats/")  # other artifacts contain times
 DATA = os.urandom(3000)
@@ -73,7 +73,7 @@ def test_a_flipped_bit_of_a_lock_is_noticed(
     s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3_conditions, "SETTLE_SECONDS", 0)
-    faults = Faults(3, share=0, flipped=0.25)
+    faults = Faults(3, share=0, flipped=0.25, flipped_uploads=0.25)
     with faulty(s3_settings, faults) as settings, open_store(s3_root, settings) as store:
         for number in range(8):
             before = f"{number - 1}".encode() if number else None

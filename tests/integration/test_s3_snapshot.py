@@ -22,8 +22,8 @@ from partition_ops.errors import ConflictError, InvalidInputError, StorageError,
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_graph
 from partition_ops.storage import StorageSettings, Store, open_store, s3_client
-from partition_ops.storage.store import upload_folder
 from tests.graphs import library
+from tests.uploads import upload_folder
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_job_sends_few_requests(s3_settings: StorageSettings, s3_root: str, tm
     """One for each file that it reads and writes, and a few more."""
     graph = library().write(tmp_path / "graph")
     with open_store(f"{s3_root}/in", s3_settings) as source:
-        files = len(upload_folder(graph, source))
+        files = upload_folder(graph, source)
     config = RunConfig(num_parts=2, engine="random", ignore_estimate=True)
     with RequestCounter().counting() as seen:
         run_graph(config, f"{s3_root}/in", f"{s3_root}/out", settings=s3_settings)

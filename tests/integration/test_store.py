@@ -13,7 +13,6 @@ import pytest
 
 from partition_ops.errors import InvalidInputError, PartitionOpsError, StorageError
 from partition_ops.storage import Artifact, StorageSettings, Store, open_store
-from partition_ops.storage.store import upload_folder
 from tests.conftest import BUCKET
 
 HELLO_SHA256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -195,33 +194,6 @@ def test_threads_share_a_store(store: Store) -> None:
         list(pool.map(lambda number: store.write_bytes(f"n{number:02}", bytes([number])), range(24)))
         read = list(pool.map(lambda number: store.local_copy(f"n{number:02}").read_bytes(), range(24)))
     assert read == [bytes([number]) for number in range(24)]
-
-
-def test_a_folder_is_uploaded_whole_with_one_file_last(store: Store, tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    for number in range(12):
-        (folder / f"d{number % 3}").mkdir(parents=True, exist_ok=True)
-        (folder / f"d{number % 3}" / str(number)).write_bytes(bytes([number]))
-    (folder / "metadata.json").write_text("{}")
-    order: list[str] = []
-    lock = threading.Lock()
-    create = store.create
-
-    def noting(key: str):  # type: ignore[no-untyped-def]
-        with lock:
-            order.append(key)
-        return create(key)
-
-    store.create = noting  # type: ignore[method-assign]
-    written = upload_folder(folder, store, last="metadata.json")
-    assert [artifact.key for artifact in written] == keys(store)
-    assert len(written) == 13 and order[-1] == "metadata.json"
-    assert store.read_bytes("d1/4") == bytes([4])
-
-
-def test_an_empty_folder_is_not_uploaded(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="nothing to upload"):
-        upload_folder(tmp_path / "nowhere", store)
 
 
 @pytest.mark.parametrize("uri", ["", "s3://", "s3:///a", "ftp://host/a", "s3://bucket/a/../../b"])

@@ -23,12 +23,12 @@ from graph_partitioning.operators.verify import VerifyRunOperator
 from graph_partitioning.runs import run_root
 
 from partition_ops.storage import StorageSettings, open_store
-from partition_ops.storage.store import upload_folder
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verification import verify_output
 from tests.airflow_tasks import TaskInstance, connect
 from tests.graphs import library
 from tests.mpi import needs_parmetis
+from tests.uploads import upload_folder
 
 DAG_FILE = Path(__file__).parents[2] / "examples" / "dags" / "partition_text.py"
 RUN_ID = "manual__2026-01-02T03:04:05+00:00"

@@ -26,9 +26,9 @@ from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.storage.store import upload_folder
 from tests.graphs import Edges, SmallGraph
 from tests.mpi import needs_mpi
+from tests.uploads import upload_folder
 
 NODES = 21_000  # smaller graphs do not need the ranks
 

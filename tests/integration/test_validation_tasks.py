@@ -24,20 +24,19 @@ from partition_ops.jobs.one_stage import run_task
 from partition_ops.stages.validate.cost import work_seconds
 from partition_ops.stages.validate.edge_scan import EdgeScan
 from partition_ops.stages.validate.file_scan import FileFindings
-from partition_ops.stages.validate.findings_file import load_findings, save_findings
 from partition_ops.stages.validate.graph_facts import FeatureFile
 from partition_ops.stages.validate.options import ValidateConfig
-from partition_ops.stages.validate.spread import Spread
+from partition_ops.stages.validate.spread import Spread, load_findings, save_findings
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.storage.store import upload_folder
 from tests.defects import with_defects
 from tests.dying_store import DyingStore, Killed
 from tests.graphs import SHAPES, Edges, SmallGraph, library
 from tests.strategies import graphs
 from tests.temporary import temporary_folder
 from tests.unit.stages.validate.test_validate_catalogue import CASES
+from tests.uploads import upload_folder
 
 BAD_ROWS = (b"x 1\n", b"1\n", b"99 0\n", b"-1,0\n", b"0,\n", b"1 2 3\n", b"\n")
 TASKS = (1, 2, 3, 4)

@@ -15,8 +15,8 @@ from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import Store, open_store
-from partition_ops.storage.store import upload_folder
 from tests.graphs import library
+from tests.uploads import upload_folder
 
 Content = dict[str, bytes]
 
