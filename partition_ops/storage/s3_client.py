@@ -25,7 +25,6 @@ from botocore.loaders import Loader, create_loader
 from partition_ops.errors import UsageError
 from partition_ops.storage.fence import Fenced
 from partition_ops.storage.s3_errors import explain_s3_errors
-from partition_ops.storage.s3_integrity import send_md5
 from partition_ops.storage.s3_known import KnownObjects
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.system.progress import Progress
@@ -65,7 +64,7 @@ class FetchCache:
         """Return an unused path for a new file."""
         return self.folder() / f"new-{secrets.token_hex(8)}"
 
-    def fetch(self, key: str, fetch: Callable[[Path], None]) -> Path:
+    def fetch(self, key: str, fetch: Callable[[Path], object]) -> Path:
         """Return the copy of an object; concurrent calls for the same object download it once.
 
         Args:
@@ -291,7 +290,6 @@ class Connection:
         self._prepare_client()
 
     def _prepare_client(self) -> None:
-        send_md5(self.client)
         self.client.meta.events.register("before-send.s3", self.check_fence)
 
     def current_client(self) -> S3Client:
@@ -398,10 +396,10 @@ def _client_config(settings: StorageSettings) -> Config:
         tcp_keepalive=True,
         s3={
             "addressing_style": settings.addressing_style,
-            # the signature covers Content-MD5 instead of a SHA-256 of the body, see `send_md5`
+            # the signature covers Content-MD5 instead of a SHA-256 of the body
             "payload_signing_enabled": False,
         },  # type: ignore[arg-type]
-        # some servers other than AWS reject the checksums that botocore adds by default: `send_md5` adds one
+        # some servers other than AWS reject the checksums that botocore adds by default
         request_checksum_calculation="when_required",
         response_checksum_validation="when_supported",
         user_agent_extra="partition-ops",

@@ -8,54 +8,36 @@ from __future__ import annotations
 import secrets
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from partition_ops.storage.s3_errors import MISSING_OBJECT, error_code
-from partition_ops.storage.s3_integrity import etag_of, read_until_certain, repeat
+from partition_ops.storage.s3_errors import MISSING_OBJECT, UNMET, error_code
+from partition_ops.storage.s3_integrity import etag_of, md5_of, read_until_certain, repeat
+from partition_ops.storage.s3_transfers import Place, upload_body
 
 if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-
     from partition_ops.storage.s3_client import Connection
 
 SETTLE_SECONDS = 2.0
-ABSENT = {"IfNoneMatch": "*"}
-UNMET = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", *MISSING_OBJECT}
+IF_ABSENT = {"IfNoneMatch": "*"}
+CONFLICTS = {*UNMET, "ConditionalRequestConflict", "409", *MISSING_OBJECT}
 
 
-def put_if_absent(client: S3Client, bucket: str, key: str, data: bytes, content_type: str) -> str | None:
-    """Write an object on the condition that it does not exist, and return its ETag; None if it exists.
+def put(place: Place, data: bytes, condition: dict[str, str] = IF_ABSENT) -> str | None:
+    """Write an object on a condition, and return its ETag; None if the condition is not met.
 
     Servers that ignore conditions overwrite.
     """
-    return _put(ABSENT, client, bucket, key, data, content_type)
-
-
-def _put_if(
-    condition: dict[str, str], client: S3Client, bucket: str, key: str, data: bytes, content_type: str
-) -> bool:
-    """Write an object on a condition, and return whether the server found it met."""
-    return _put(condition, client, bucket, key, data, content_type) is not None
-
-
-def _put(
-    condition: dict[str, str], client: S3Client, bucket: str, key: str, data: bytes, content_type: str
-) -> str | None:
-    options: dict[str, Any] = {"ContentType": content_type, **condition}
     try:
-        answer = repeat(lambda: client.put_object(Bucket=bucket, Key=key, Body=data, **options))
-        return answer["ETag"].strip('"')
+        return repeat(lambda: upload_body(place, data, md5_of([data]), **condition))
     except ClientError as error:
-        if error_code(error) not in UNMET:
+        if error_code(error) not in CONFLICTS:
             raise
         return None
 
 
-def put_if_unchanged(
-    connection: Connection, key: str, data: bytes, *, expected: bytes | None, content_type: str
-) -> bool:
+def put_if_unchanged(connection: Connection, place: Place, data: bytes, *, expected: bytes | None) -> bool:
     """Write an object by a conditional request if its current content is the expected one.
 
     Some servers ignore conditions and overwrite. To detect one, this function repeats the write on the
@@ -65,10 +47,9 @@ def put_if_unchanged(
 
     Args:
         connection: Connection to the server.
-        key: Key of the object in the bucket.
+        place: Place of the object.
         data: The new content.
         expected: The expected current content; None if the object must not exist.
-        content_type: Media type of the object.
 
     Returns:
         Whether the content is ``data`` now.
@@ -76,24 +57,20 @@ def put_if_unchanged(
     Raises:
         ClientError: The server refused the request for another reason.
     """
-    client, bucket = connection.current_client(), connection.bucket
-    put = partial(_put_if, client=client, bucket=bucket, key=key, data=data, content_type=content_type)
-    found, condition = _content(client, bucket, key)
+    found, condition = _content(place)
     if found != expected:
         return found == data
-    if not put(condition):
+    if put(place, data, condition) is None:
         # true if botocore repeated a write whose answer was lost
-        return _content(client, bucket, key)[0] == data
-    connection.conditional_puts = not put(ABSENT)
+        return _content(place)[0] == data
+    connection.conditional_puts = put(place, data) is None
     if connection.conditional_puts:
         return True
     time.sleep(SETTLE_SECONDS)
-    return _content(client, bucket, key)[0] == data
+    return _content(place)[0] == data
 
 
-def remove_if_unchanged(
-    connection: Connection, key: str, *, expected: bytes, instead: bytes, content_type: str
-) -> bool:
+def remove_if_unchanged(connection: Connection, place: Place, *, expected: bytes, instead: bytes) -> bool:
     """Remove an object if its current content is the expected one, without removing what others write.
 
     If the server honours conditions of writes but not of removals, the object gets the content ``instead``
@@ -102,10 +79,9 @@ def remove_if_unchanged(
 
     Args:
         connection: Connection to the server.
-        key: Key of the object in the bucket.
+        place: Place of the object.
         expected: The expected current content.
         instead: What readers take for a removed object.
-        content_type: Media type of the object.
 
     Returns:
         Whether the object is removed, or has the content ``instead``.
@@ -113,37 +89,36 @@ def remove_if_unchanged(
     Raises:
         ClientError: The server refused the request for another reason.
     """
-    client, bucket = connection.current_client(), connection.bucket
-    put = partial(_put_if, client=client, bucket=bucket, key=key, content_type=content_type)
-    found, condition = _content(client, bucket, key)
+    found, condition = _content(place)
     if found != expected:
         return False
+    remove = partial(place.client.delete_object, Bucket=place.bucket, Key=place.key)
     if connection.conditional_puts is None:
-        connection.conditional_puts = not put(ABSENT, data=found)
+        connection.conditional_puts = put(place, expected) is None
     if not connection.conditional_puts:
-        client.delete_object(Bucket=bucket, Key=key)
+        remove()
         return True
     if connection.conditional_deletes is None:
-        connection.conditional_deletes = _honours_deletes(client, bucket, key, condition)
+        connection.conditional_deletes = _honours_deletes(place, condition)
     if not connection.conditional_deletes:
-        return put(condition, data=instead) or _content(client, bucket, key)[0] == instead
+        return put(place, instead, condition) is not None or _content(place)[0] == instead
     try:
-        client.delete_object(Bucket=bucket, Key=key, IfMatch=condition["IfMatch"])
+        remove(IfMatch=condition["IfMatch"])
     except ClientError as error:
-        if error_code(error) not in UNMET:
+        if error_code(error) not in CONFLICTS:
             raise
         # botocore may have repeated a removal whose answer was lost
         return error_code(error) in MISSING_OBJECT
     return True
 
 
-def _honours_deletes(client: S3Client, bucket: str, key: str, condition: dict[str, str]) -> bool:
+def _honours_deletes(place: Place, condition: dict[str, str]) -> bool:
     """Return whether the server honours conditions of removals.
 
     Of an object that does not exist, such a server rejects the removal on a condition, and only that.
     """
-    absent = f"{key}.{secrets.token_hex(8)}"
-    remove = partial(client.delete_object, Bucket=bucket, Key=absent)
+    absent = f"{place.key}.{secrets.token_hex(8)}"
+    remove = partial(place.client.delete_object, Bucket=place.bucket, Key=absent)
     try:
         remove()
     except ClientError:
@@ -151,27 +126,26 @@ def _honours_deletes(client: S3Client, bucket: str, key: str, condition: dict[st
     try:
         remove(IfMatch=condition["IfMatch"])
     except ClientError as error:  # another error: the server does not know the header, or forbids its use
-        return error_code(error) in UNMET
+        return error_code(error) in CONFLICTS
     return False
 
 
-def _content(client: S3Client, bucket: str, key: str) -> tuple[bytes | None, dict[str, str]]:
+def _content(place: Place) -> tuple[bytes | None, dict[str, str]]:
     """Return the content of an object, and the condition for it to be unchanged."""
     etag = ""
 
     def read() -> bytes:
         nonlocal etag
-        answer = client.get_object(Bucket=bucket, Key=key)
+        answer = place.client.get_object(Bucket=place.bucket, Key=place.key)
         etag = answer["ETag"]
         return answer["Body"].read()
 
     try:
         data = repeat(read)
-        if client.meta.endpoint_url.startswith("http://") and etag.strip('"') != etag_of([data]):
-            where = f"s3://{bucket}/{key}"
-            data = read_until_certain(read, where, good=lambda found: etag.strip('"') == etag_of([found]))
+        if place.client.meta.endpoint_url.startswith("http://") and etag.strip('"') != etag_of([data]):
+            data = read_until_certain(read, place.uri, good=lambda found: etag.strip('"') == etag_of([found]))
     except ClientError as error:
         if error_code(error) not in MISSING_OBJECT:
             raise
-        return None, ABSENT
+        return None, IF_ABSENT
     return data, {"IfMatch": etag}

@@ -16,13 +16,13 @@ from boto3.exceptions import Boto3Error
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
-from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError
 from urllib3.exceptions import HTTPError
 
 from partition_ops.errors import InvalidInputError, StorageError, TransientStorageError, UsageError
 
 MISSING_OBJECT = {"NoSuchKey", "404", "NotFound"}
 MISSING_BUCKET = {"NoSuchBucket"}
+UNMET = {"PreconditionFailed", "412"}
 REFUSED_KEY = {
     "InvalidAccessKeyId",
     "SignatureDoesNotMatch",
@@ -87,21 +87,16 @@ def explain_s3_errors(uri: str, endpoint: str | None = None) -> Iterator[None]:
         yield
     except (BotoCoreError, ClientError, Boto3Error, HTTPError, ResponseParserError) as error:
         raise translate_error(error, uri, endpoint) from error
-    except (RetriesExceededError, S3DownloadFailedError) as error:
-        raise translate_error(error, uri, endpoint) from error
     except OSError as error:
         raise StorageError(f"The local copy of {uri} failed: {error.strerror or error}") from error
 
 
 def translate_error(error: Exception, uri: str, endpoint: str | None = None) -> Exception:
     """Return the error of this library that corresponds to one of boto3."""
-    error = root_error(error)
     if _server_wants_tls(error, endpoint):
         return _wrong_scheme(endpoint, "TLS", "https://")
     if isinstance(error, ClientError):
         return _answer(error, uri, endpoint)
-    if isinstance(error, S3DownloadFailedError):
-        return changed_during_download(uri)
     if isinstance(error, NO_CREDENTIALS):
         return StorageError(f"There are no credentials for {uri}", remedy=f"{CREDENTIALS}.")
     if isinstance(error, boto.ParamValidationError | boto.InvalidS3AddressingStyleError):
@@ -200,16 +195,6 @@ def public_address(endpoint: str | None) -> str:
 def error_code(error: ClientError) -> str:
     """Return the server's code, such as ``NoSuchKey``, or the HTTP status if the answer has no body."""
     return error.response.get("Error", {}).get("Code", "")
-
-
-def root_error(error: Exception) -> Exception:
-    """Return the original error, which boto3 and s3transfer wrap."""
-    inner: BaseException | None = None
-    if isinstance(error, RetriesExceededError):
-        inner = error.last_exception
-    elif isinstance(error, Boto3Error):
-        inner = error.__cause__ or error.__context__
-    return inner if isinstance(inner, Exception) else error
 
 
 def _answer(error: ClientError, uri: str, endpoint: str | None) -> Exception:

@@ -7,27 +7,22 @@ equal; over TLS the connection itself detects other bytes. docs/decisions/storag
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from boto3.exceptions import Boto3Error
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
-from s3transfer.exceptions import RetriesExceededError
 from urllib3.exceptions import HTTPError
 
 from partition_ops.errors import TransientStorageError
-from partition_ops.storage.s3_errors import PASSING, error_code, root_error
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+from partition_ops.storage.s3_errors import PASSING, error_code
 
 T = TypeVar("T")
 
@@ -59,7 +54,6 @@ FAULTS = (
     ClientError,
     Boto3Error,
     HTTPError,
-    RetriesExceededError,
     ResponseParserError,
     ConnectionError,
     TimeoutError,
@@ -80,7 +74,7 @@ def repeat(call: Callable[[], T]) -> T:
         try:
             return call()
         except FAULTS as error:
-            if number >= _rounds(root_error(error)):
+            if number >= _rounds(error):
                 raise
             time.sleep(random.uniform(0.5, 1) * FIRST_WAIT * 2**number)
     return call()
@@ -131,27 +125,6 @@ def read_until_certain(
         found=f"{READS} reads, no two of which are equal",
         remedy="Check the network and the server; use https:// if the server supports it. Then retry.",
     )
-
-
-def send_md5(client: S3Client) -> None:
-    """Make a client send the MD5 of every object and part that it uploads; the server compares it."""
-    for operation in ("PutObject", "UploadPart"):
-        client.meta.events.register(
-            f"before-call.s3.{operation}", _add_md5, unique_id=f"partition-ops-{operation}"
-        )
-
-
-def _add_md5(params: dict[str, Any], **_: Any) -> None:
-    body, headers = params["body"], params["headers"]
-    if "Content-MD5" in headers or any(name.lower().startswith("x-amz-checksum-") for name in headers):
-        return
-    if isinstance(body, bytes | bytearray):
-        digest = md5_of([body])
-    else:
-        begin = body.tell()
-        digest = md5_of(iter(lambda: body.read(BLOCK_BYTES), b""))
-        body.seek(begin)
-    headers["Content-MD5"] = base64.b64encode(digest).decode()
 
 
 def etag_of(blocks: Iterable[bytes]) -> str:

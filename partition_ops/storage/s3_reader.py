@@ -210,7 +210,7 @@ class S3Reader(Store):
         full, known = self._state(key)
         if known is not None and known.data is not None:
             data = known.data
-            return self._connection.cache.fetch(full, lambda path: write_whole(path, data))
+            return self._connection.cache.fetch(full, lambda path: path.write_bytes(data))
         return self._connection.cache.fetch(full, lambda path: self._fetch(key, path))
 
     def _state(self, key: str) -> tuple[str, Known | None]:
@@ -290,10 +290,6 @@ class S3Reader(Store):
     def _step(self, verb: str, key: str, size: int) -> AbstractContextManager[Advance]:
         progress = self.progress if size >= BIG_BYTES else NoProgress()
         return progress.step(f"{verb} {self.uri_of(key)}", size, "bytes")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
 
 
 def list_objects(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
@@ -14,20 +13,12 @@ from typing import TYPE_CHECKING
 from partition_ops.errors import InvalidInputError, StorageError
 from partition_ops.storage.local_errors import explain_full_disk
 from partition_ops.storage.s3_client import Connection, make_client
-from partition_ops.storage.s3_conditions import put_if_absent, put_if_unchanged, remove_if_unchanged
-from partition_ops.storage.s3_integrity import (
-    md5_of,
-    repeat,
-)
+from partition_ops.storage.s3_conditions import put, put_if_unchanged, remove_if_unchanged
+from partition_ops.storage.s3_integrity import md5_of, repeat
 from partition_ops.storage.s3_known import ABSENT, SMALL_BYTES
 from partition_ops.storage.s3_reader import S3Reader
 from partition_ops.storage.s3_settings import StorageSettings
-from partition_ops.storage.s3_transfers import (
-    content_type,
-    copy_object,
-    upload,
-    upload_body,
-)
+from partition_ops.storage.s3_transfers import copy_object, upload, upload_body
 from partition_ops.storage.store import (
     Artifact,
     NewObject,
@@ -39,7 +30,7 @@ from partition_ops.system.progress import NoProgress, Progress
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import DeleteObjectsOutputTypeDef
+    from mypy_boto3_s3.type_defs import DeleteTypeDef
 
 Deferred = list[Future[None]]  # uploads in the background that one context waits for
 
@@ -196,9 +187,7 @@ class S3Store(S3Reader):
         if self.fence is not None and not fenced:
             self.fence.expire()
         with self._explain_errors(key), nullcontext() if fenced else self._connection.unfenced():
-            return put_if_unchanged(
-                self._connection, full, data, expected=expected, content_type=content_type(key)
-            )
+            return put_if_unchanged(self._connection, self._place(key), data, expected=expected)
 
     def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
         full = self._settled(key)
@@ -206,11 +195,7 @@ class S3Store(S3Reader):
         with self._explain_errors(key), self._connection.unfenced():
             return repeat(
                 lambda: remove_if_unchanged(
-                    self._connection,
-                    full,
-                    expected=expected,
-                    instead=instead,
-                    content_type=content_type(key),
+                    self._connection, self._place(key), expected=expected, instead=instead
                 )
             )
 
@@ -236,10 +221,10 @@ class S3Store(S3Reader):
         return self._connection.uploads.is_done(self._full(key), wait=wait)
 
     def _put_first(self, key: str, data: bytes) -> None:
-        full, kind = self._full(key), content_type(key)
+        full = self._full(key)
         try:
             with self._explain_errors(key):
-                etag = put_if_absent(self._client, self._bucket, full, data, kind)
+                etag = put(self._place(key), data)
                 if etag is None:
                     # a holder that has lost its lock wrote it, or an earlier request of this one did
                     etag = repeat(lambda: upload_body(self._place(key), data, md5_of([data])))
@@ -254,19 +239,15 @@ class S3Store(S3Reader):
         while batch := [*islice(names, DELETE_AT_ONCE)]:
             for name in batch:
                 self._forget(name)
+            objects: DeleteTypeDef = {"Objects": [{"Key": name} for name in batch], "Quiet": True}
             with self._explain_errors(""):
-                answer = repeat(partial(self._delete, batch))
+                answer = repeat(partial(self._client.delete_objects, Bucket=self._bucket, Delete=objects))
             for error in answer.get("Errors", ()):
                 raise StorageError(
                     f"s3://{self._bucket}/{error.get('Key')} could not be removed", found=error.get("Code")
                 )
             for name in batch:
                 known.removed(name)
-
-    def _delete(self, names: builtins.list[str]) -> DeleteObjectsOutputTypeDef:
-        return self._client.delete_objects(
-            Bucket=self._bucket, Delete={"Objects": [{"Key": name} for name in names], "Quiet": True}
-        )
 
     def close(self) -> None:
         """Wait for uploads and remove the downloaded copies; has no effect on a child."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from botocore.exceptions import ClientError
 
-from partition_ops.storage.s3_errors import changed_during_download, error_code
+from partition_ops.storage.s3_errors import UNMET, changed_during_download, error_code
 from partition_ops.storage.s3_integrity import (
     BLOCK_BYTES,
     MD5,
@@ -45,7 +45,6 @@ CONTENT_TYPES = {
     ".json": "application/json",
     ".txt": "text/plain; charset=utf-8",
 }
-UNMET = ("PreconditionFailed", "412")
 
 
 @dataclass(frozen=True)
@@ -238,14 +237,15 @@ def upload(place: Place, path: Path) -> str:
     return _in_parts(place, send, -(-total // UPLOAD_BYTES))
 
 
-def upload_body(place: Place, body: bytes | FilePart, md5: bytes) -> str:
-    """Upload an object by one request, and return its ETag."""
+def upload_body(place: Place, body: bytes | FilePart, md5: bytes, **condition: Any) -> str:
+    """Upload an object by one request, perhaps on a condition, and return its ETag."""
     answer = place.client.put_object(
         Bucket=place.bucket,
         Key=place.key,
         Body=body,  # type: ignore[arg-type]
         ContentType=place.content_type,
         ContentMD5=base64.b64encode(md5).decode(),
+        **condition,
     )
     return answer["ETag"].strip('"')
 
