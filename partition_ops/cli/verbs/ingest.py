@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import OUTPUT_HELP, lock_root, open_output, settings
+from partition_ops.cli.locations import OUTPUT_HELP, open_output, settings
 from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.errors import UsageError, some_of
@@ -57,13 +57,14 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
             "--previous is for tables", remedy="Leave it out: a saved graph has the IDs of its nodes."
         )
     split_file_uri(arguments.graph_file, "GRAPH.yaml")
+    from partition_ops.artifacts.lock import locked
     from partition_ops.jobs.open_graph import findings_of, ingest_graph_file
 
     opened = partial(open_store, settings=settings(arguments))
     with (
         open_output(arguments) as destination,
         nullcontext() if arguments.previous is None else opened(arguments.previous) as previous,
-        lock_root(destination, "ingest", reads=[] if previous is None else [previous]),
+        locked(destination, "ingest", reads=[] if previous is None else [previous]),
     ):
         result = ingest_graph_file(
             config,
@@ -87,12 +88,11 @@ def _print_graph_file(arguments: argparse.Namespace, console: Console) -> Any:
         from partition_ops.stages.ingest.graph_file import EXAMPLE as text
     else:
         from partition_ops.stages.ingest.infer import infer_graph_file
-        from partition_ops.stages.ingest.infer_tables import DATABASE_NAMES
-        from partition_ops.stages.ingest.sources import file_suffixes
+        from partition_ops.stages.ingest.sources import database_suffixes, file_suffixes
 
         with open_store(arguments.infer, settings(arguments)) as folder:
             root, name = split_uri(arguments.infer)
-            if name.lower().endswith((*file_suffixes(), *DATABASE_NAMES)) and not any(folder.list()):
+            if name.lower().endswith((*file_suffixes(), *database_suffixes())) and not any(folder.list()):
                 with open_store(root, settings(arguments)) as above:
                     text = infer_graph_file(above, name)
             else:

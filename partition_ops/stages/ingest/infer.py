@@ -13,7 +13,6 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, quoted, share_memory
 from partition_ops.stages.ingest.graph_file import parse_graph_file
 from partition_ops.stages.ingest.infer_tables import (
-    DATABASE_NAMES,
     FEW,
     INDEXES,
     Table,
@@ -25,7 +24,7 @@ from partition_ops.stages.ingest.infer_tables import (
 )
 from partition_ops.stages.ingest.infer_text import text_of
 from partition_ops.stages.ingest.problems import count_of, shown
-from partition_ops.stages.ingest.sources import file_suffixes
+from partition_ops.stages.ingest.sources import database_suffixes, file_suffixes
 from partition_ops.storage import Store
 from partition_ops.system.temporary_folders import temporary_folder
 
@@ -82,7 +81,7 @@ def infer_graph_file(folder: Store, only: str | None = None) -> str:
             f"There are no tables below {folder.uri}"
             if only is None
             else f"There is no {folder.uri_of(only)}",
-            expected=f"files whose names end with {', '.join((*file_suffixes(), *DATABASE_NAMES))}",
+            expected=f"files whose names end with {', '.join((*file_suffixes(), *database_suffixes()))}",
         )
     if not edges and not any(table.ends for table in nodes):
         found = [f"{place_of(table.spec)} ({', '.join(table.columns)})" for table in nodes]

@@ -16,7 +16,7 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.engines import DuckDB, parquet, quoted
 from partition_ops.stages.ingest.graph_types import TableFile
 from partition_ops.stages.ingest.patterns import escaped, matches
-from partition_ops.stages.ingest.sources import file_suffixes, table_sources
+from partition_ops.stages.ingest.sources import database_suffixes, table_sources
 from partition_ops.stages.ingest.tables import ParquetTable, find_table, open_table
 from partition_ops.storage import Store, open_store
 
@@ -30,16 +30,6 @@ FEW = 32  # categories
 INDEXES = re.compile(r"__index_level_\d+__|Unnamed: \d+")  # columns in which pandas keeps its index
 OF_ROWS = re.compile(r"[^=]+=.*|\d[\d_-]*")  # folders with rows of a table, such as year=2024 or 2024-01
 NUMBER_OF_PART = re.compile(r"([-_.]?(part|chunk)?[-_]?\d+)+([-_][0-9a-f-]{8,})?$")  # of the name of a file
-DATABASES = (  # where in a file its kind is written, how, and which tables there are
-    (
-        0,
-        b"SQLite format 3",
-        "SELECT 'main' AS place, name FROM sqlite_master WHERE type IN ('table', 'view')"
-        " AND name NOT LIKE 'sqlite%'",
-    ),
-    (8, b"DUCK", "SELECT table_schema AS place, table_name AS name FROM information_schema.tables"),
-)
-DATABASE_NAMES = (".db", ".sqlite", ".sqlite3", ".duckdb", ".ddb")
 ENDS = (
     *(("src", "dst"), ("source", "target"), ("source", "destination"), ("from", "to")),
     *(("head", "tail"), ("subject", "object"), ("h", "t"), ("s", "o")),
@@ -118,7 +108,8 @@ def _specs(
     """Yield all tables, each with what its name is made of."""
     keys = [entry.key for entry in folder.list(only or "") if only in (None, entry.key)]
     graphs = tuple(f"{key.removesuffix(METADATA)}" for key in keys if key.endswith(f"/{METADATA}"))
-    marks = [f"/{kind.mark}" for kind in table_sources() if kind.mark]
+    kinds = table_sources()
+    marks = [f"/{kind.mark}" for kind in kinds if kind.mark]
     whole = sorted({key.partition(mark)[0] for mark in marks for key in keys if mark in key})
     tables = tuple(f"{root}/" for root in whole)
     yield from ((TableFile((root,)), root) for root in whole)
@@ -126,14 +117,15 @@ def _specs(
     for key in keys:  # not of a graph that was made here, and not hidden
         if key.startswith((*graphs, *tables)) or re.search(r"(^|/)[._]", key):
             continue
-        if key.lower().endswith(".npy"):
-            left_out[key] = "its rows have no keys; join it by row in a query, FROM … JOIN …"
-        elif key.lower().endswith(file_suffixes()):
+        why = [kind.not_inferred for kind in kinds if key.lower().endswith(kind.suffixes)]
+        if any(why):
+            left_out[key] = why[0]
+        elif why:
             place, name = _folder_of_table(key), key.rpartition("/")[2]
             stem, dot, suffix = name.partition(".")
             stem = NUMBER_OF_PART.sub("", stem) or stem
             groups.setdefault((place, dot + suffix), {}).setdefault(stem, []).append(key)
-        elif key.lower().endswith(DATABASE_NAMES):
+        elif key.lower().endswith(database_suffixes()):
             try:
                 yield from _in_database(key, folder, scratch / f"database{len([*scratch.iterdir()])}", duckdb)
             except InvalidInputError as error:
@@ -189,10 +181,9 @@ def _paths(stem: str, files: Sequence[str], keys: Sequence[str]) -> tuple[str, .
 def _in_database(key: str, folder: Store, scratch: Path, duckdb: DuckDB) -> Iterator[tuple[TableFile, str]]:
     """Yield the tables and views of a database file; none if it is no database."""
     entry = folder.stat(key)
-    begin = folder.read_range(key, 0, min(16, entry.size)) if entry else b""
-    for place, magic, sql in DATABASES:
-        if begin[place:].startswith(magic):
-            spec = TableFile(sql=sql, database=escaped(key))
+    for kind in table_sources():
+        if entry is not None and kind.is_database(folder, entry):
+            spec = TableFile(sql=kind.list_tables, database=escaped(key))
             (path,) = _opened(spec, folder, scratch, duckdb).paths
             for row in sorted(pq.read_table(path).to_pylist(), key=lambda row: (row["place"], row["name"])):
                 where = "" if row["place"] == "main" else f"{quoted(row['place'])}."

@@ -5,6 +5,7 @@ A kind is a class in a file of ``sources/``, or an entry point of the group ``pa
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from abc import ABC, abstractmethod
@@ -109,6 +110,17 @@ class Place:
         return self.store.stat(self.pattern) if plain else None
 
     @cached_property
+    def scheme(self) -> str | None:
+        """The scheme of the URL of a server, or of the one in the environment variable that it names.
+
+        None if this variable is not set, so that the server may be of any kind.
+        """
+        url: str | None = self.spec.connection
+        if url and re.fullmatch(r"\$[A-Za-z_]\w*", url):
+            url = os.environ.get(url[1:])
+        return url and url.partition("://")[0].lower()
+
+    @cached_property
     def folder(self) -> str | None:
         """The folder that the path names: ``""`` or a key that ends with ``/``; None otherwise."""
         if self.spec.connection or is_pattern(self.pattern) or self.file is not None:
@@ -152,7 +164,12 @@ class TableSource(ABC):
         suffixes: How the names of its files end.
         value_types: Which types the columns have, for readers.
         mark: How keys in a folder begin that is one table of this kind.
+        not_inferred: Why ``--infer`` leaves its files out; empty if it proposes tables of them.
         connection: An example of the URL of a server; empty for files.
+        magic: Of a database file, where its kind is written, and how.
+        database_suffixes: How the names of database files end, for ``--infer``.
+        list_tables: The query that returns the tables of a database file as ``name``, each with its schema as
+            ``place``, or ``main`` if queries do not need that.
         errors: What its library raises if it cannot read a file, beside DuckDB's and Arrow's errors.
 
     Attributes:
@@ -171,7 +188,11 @@ class TableSource(ABC):
     suffixes: ClassVar[tuple[str, ...]] = ()
     value_types: ClassVar[str] = "those of the file"
     mark: ClassVar[str] = ""
+    not_inferred: ClassVar[str] = ""
     connection: ClassVar[str] = ""
+    magic: ClassVar[tuple[int, bytes]] = (0, b"")
+    database_suffixes: ClassVar[tuple[str, ...]] = ()
+    list_tables: ClassVar[str] = ""
     errors: ClassVar[tuple[type[Exception], ...]] = ()
 
     spec: TableFile
@@ -194,6 +215,13 @@ class TableSource(ABC):
         if place.spec.sql or not cls.suffixes or named not in (None, cls.name):
             return []
         return [file for file in place.files if named or file.name.lower().endswith(cls.suffixes)]
+
+    @classmethod
+    def is_database(cls, store: Store, entry: StoredObject) -> bool:
+        """Return whether a file is a database of this kind."""
+        at, magic = cls.magic
+        end = at + len(magic)
+        return bool(magic) and entry.size >= end and store.read_range(entry.key, at, end) == magic
 
     @abstractmethod
     def columns(self, file: FoundFile) -> list[str]:
@@ -259,6 +287,12 @@ def _common_type(kinds: Iterable[str]) -> str:
 class QuerySource(TableSource):
     """A kind of database. The result of the query is written once, with all of its columns."""
 
+    @classmethod
+    def find(cls, place: Place) -> list[FoundFile]:
+        """Return the database file, if it is of this kind."""
+        files = place.files if place.spec.database else []
+        return [file for file in files if cls.is_database(file.store, file.entry)]
+
     def columns(self, file: FoundFile) -> list[str]:
         return list(pq.read_schema(self._result).names)
 
@@ -270,11 +304,7 @@ class QuerySource(TableSource):
         return self.write_result(self.files[0])
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Reject a query whose result has a column twice.
-
-        Raises:
-            InvalidInputError: It has.
-        """
+        """Reject a query whose result has a column twice."""
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InvalidInputError(
@@ -294,6 +324,11 @@ class QuerySource(TableSource):
     @property
     def sql(self) -> str:
         return one_statement(self.spec.sql, self.where)
+
+    def write_reader(self, reader: pa.RecordBatchReader) -> Path:
+        """Write all rows of a result."""
+        self.check_names(reader.schema.names)
+        return self.write_parquet(reader.schema, reader, reader.schema.names)
 
     def write_rows(self, cursor: Any, schema: pa.Schema) -> Path:
         """Write all rows of a cursor."""

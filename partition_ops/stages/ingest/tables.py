@@ -6,6 +6,7 @@ that every engine reads the same values, and a row of any table has a file and a
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.chunked.table_files import first_sentence
-from partition_ops.errors import InvalidInputError, one_of, some_of
+from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, one_of, some_of
 from partition_ops.stages.ingest.engines import (
     RESERVED,
     TYPES,
@@ -28,9 +29,9 @@ from partition_ops.stages.ingest.engines import (
     plain_type,
     quoted,
 )
+from partition_ops.stages.ingest.files_query import FilesQuery
 from partition_ops.stages.ingest.graph_types import TableFile
 from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
-from partition_ops.stages.ingest.sources.files_query import FilesQuery
 from partition_ops.stages.ingest.table_source import ROWS, FoundFile, OpenRoot, Place, TableSource
 from partition_ops.storage import Store
 from partition_ops.system.temporary_folders import full_disk
@@ -114,6 +115,11 @@ def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) 
         known = {file.name for _, file in found}
         lost = [] if marked or spec.connection else [f.name for f in place.files if f.name not in known]
         if lost:
+            if spec.database:
+                raise InvalidInputError(
+                    f"{where}: {lost[0]} is not a database",
+                    expected=f"a file of {' or '.join(kind.title for kind in kinds if kind.list_tables)}",
+                )
             raise InvalidInputError(
                 f"{where}: the name of {lost[0]} does not say its format",
                 expected=f"a name that ends with {', '.join(file_suffixes())}",
@@ -121,6 +127,7 @@ def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) 
             )
     if not found:
         raise _nothing_found(spec, source, where)
+    found = found[:1] if spec.connection else found  # an unset variable may be of any server
     several = {kind for kind, _ in found}
     common = [kind for kind in several if all(issubclass(other, kind) for other in several)]
     if not common:
@@ -133,11 +140,7 @@ def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) 
 
 
 def _check_not_iceberg(place: Place) -> None:
-    """Reject the folder of an Iceberg table, whose files may have rows that it does not have any more.
-
-    Raises:
-        InvalidInputError: It is one.
-    """
+    """Reject the folder of an Iceberg table, whose files may have rows that it does not have any more."""
     if any(key.endswith(".metadata.json") for key in place.keys("metadata/")):
         raise InvalidInputError(
             f"{place.store.uri_of((place.folder or '').rstrip('/'))} is an Iceberg table, which ingest does"
@@ -148,13 +151,20 @@ def _check_not_iceberg(place: Place) -> None:
         )
 
 
-def _nothing_found(spec: TableFile, source: Store, where: str) -> InvalidInputError:
+def _nothing_found(spec: TableFile, source: Store, where: str) -> PartitionOpsError:
     if spec.connection:
         servers = [kind for kind in table_sources() if kind.connection]
+        titles = " or ".join(kind.title for kind in servers)
+        urls = ", ".join(kind.connection for kind in servers)
+        if spec.connection.startswith("$") and os.environ.get(spec.connection[1:]):
+            return UsageError(
+                f"{where}: the environment variable {spec.connection[1:]} has no URL of {titles}",
+                found="another value",
+                expected=urls,
+            )
         return InvalidInputError(
-            f"{where}: 'connection' is no URL of {' or '.join(kind.title for kind in servers)}",
-            expected=f"{', '.join(kind.connection for kind in servers)}, or $NAME of an environment variable"
-            " that has a URL",
+            f"{where}: 'connection' is no URL of {titles}",
+            expected=f"{urls}, or $NAME of an environment variable that has a URL",
         )
     return InvalidInputError(
         f"{where}: there is no table {spec.database or ', '.join(spec.paths)}",
@@ -299,11 +309,7 @@ def _columns_of(source: TableSource, file: FoundFile) -> list[str]:
 
 
 def _check_names(source: TableSource) -> None:
-    """Reject columns that engines cannot tell apart, or that they have themselves.
-
-    Raises:
-        InvalidInputError: There are such columns.
-    """
+    """Reject columns that engines cannot tell apart, or that they have themselves."""
     several = Counter(name.lower() for name in source.used)
     for name in source.used:
         if several[name.lower()] > 1:

@@ -23,3 +23,8 @@ def table_sources() -> list[type[TableSource]]:
 def file_suffixes() -> tuple[str, ...]:
     """Return how the names of files end that are tables."""
     return tuple(suffix for kind in table_sources() for suffix in kind.suffixes)
+
+
+def database_suffixes() -> tuple[str, ...]:
+    """Return how the names of database files end."""
+    return tuple(suffix for kind in table_sources() for suffix in kind.database_suffixes)

@@ -18,6 +18,7 @@ BLOCK_BYTES = 16 << 20
 class NpySource(TableSource):
     name, title = "npy", "NumPy, a vector or a matrix"
     suffixes = (".npy",)
+    not_inferred = "its rows have no keys; join it by row in a query, FROM … JOIN …"
     value_types = "`row`, a number from 0, and `value`: a number, a text, or a list of numbers"
     errors = (ValueError,)  # by numpy, for a file that is damaged or has objects
 

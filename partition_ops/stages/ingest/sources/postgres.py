@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -35,19 +34,19 @@ class PostgresSource(QuerySource):
 
     @classmethod
     def find(cls, place: Place) -> list[FoundFile]:
-        """Return the server as a file, if the connection is a URL of PostgreSQL or names a variable.
+        """Return the server as a file, if the connection, or the variable that it names, is its URL.
 
         Raises:
             InvalidInputError: The connection has a password, which would be in records and messages.
         """
+        if place.scheme not in (*SCHEMES, None):
+            return []
         try:
             url = urlsplit(place.spec.connection)
         except ValueError as error:  # a bracket that is not closed
             raise InvalidInputError(
                 f"{place.where}: 'connection' is no URL", found=str(error), expected=f"{cls.connection}"
             ) from error
-        if url.scheme not in SCHEMES and not re.fullmatch(r"\$[A-Za-z_]\w*", place.spec.connection):
-            return []
         user, _, host = url.netloc.rpartition("@")
         if ":" in user or any("password" in name.lower() for name in parse_qs(url.query)):
             raise InvalidInputError(

@@ -9,9 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from partition_ops.stages.ingest.engines import quoted
-from partition_ops.stages.ingest.table_source import FoundFile, Place, QuerySource
+from partition_ops.stages.ingest.table_source import FoundFile, QuerySource
 
-MAGIC = b"SQLite format 3\0"
 TYPES = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
 ALLOWED = {
     sqlite3.SQLITE_SELECT,
@@ -22,15 +21,12 @@ ALLOWED = {
 
 
 class SQLiteSource(QuerySource):
-    name, title = "sqlite", "SQLite"
-
-    @classmethod
-    def find(cls, place: Place) -> list[FoundFile]:
-        found = place.files if place.spec.database else []
-        begins = (
-            file.store.read_range(file.entry.key, 0, min(len(MAGIC), file.entry.size)) for file in found
-        )
-        return found if next(begins, b"") == MAGIC else []
+    name, title, magic = "sqlite", "SQLite", (0, b"SQLite format 3\0")
+    database_suffixes = (".db", ".sqlite", ".sqlite3")
+    list_tables = (
+        "SELECT 'main' AS place, name FROM sqlite_master WHERE type IN ('table', 'view')"
+        " AND name NOT LIKE 'sqlite%'"
+    )
 
     def write_result(self, file: FoundFile) -> Path:
         uri = f"{file.path.resolve().as_uri()}?mode=ro"

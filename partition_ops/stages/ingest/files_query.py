@@ -51,9 +51,4 @@ class FilesQuery(QuerySource):
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET enable_external_access = false")
             connection.execute("SET lock_configuration = true")
-            reader = connection.sql(IN_QUERY.sub(named, self.sql)).to_arrow_reader(ROWS)
-            self.check_names(reader.schema.names)
-            return self.write_parquet(reader.schema, reader, reader.schema.names)
-
-
-SOURCE = FilesQuery
+            return self.write_reader(connection.sql(IN_QUERY.sub(named, self.sql)).to_arrow_reader(ROWS))
