@@ -204,7 +204,7 @@ def test_nodes_without_neighbours_even_out_the_rest(tmp_path: Path) -> None:
 def test_a_library_that_fails_in_every_try_is_an_error(
     graph: SmallGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise EngineError("METIS failed")
 
     monkeypatch.setattr(levels, "cut_graph", fail)
@@ -272,7 +272,7 @@ def test_a_try_whose_process_was_killed_is_not_left_out(
 ) -> None:
     """The best of the other tries may be another partition than that of an undisturbed run."""
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise LibraryDiedError("killed")
 
     monkeypatch.setattr(module, library, die)

@@ -21,21 +21,19 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE
-from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Parts, Weights, shares, tolerances
 from partition_ops.system.signals import end_with_parent, restore_default_handlers
 
 METIS_OK = 1
 NO_MEMORY = -3
 LEAST_STATUS = 4  # METIS returns -4 to 1
-NUM_OPTIONS = 40
-VOLUME = "vol"
+NUM_OPTIONS = 40  # METIS_NOPTIONS of METIS 5
 MESSAGES = {
     -2: "it refused the graph or an option",
     NO_MEMORY: "there was not enough memory",
     -4: "an error that it does not explain",
 }
+Weights = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 _children: set[int] = set()
 
 
@@ -46,51 +44,53 @@ class LibraryDiedError(EngineError):
 
 
 def cut_graph(
-    config: PartitionConfig,
     graph: ParhipGraph,
     weights: Weights,
+    fractions: Floats,
+    allowed: Floats,
+    *,
+    seed: int,
     edge_weights: Weights | None = None,
-    allowed: npt.NDArray[np.float64] | None = None,
-) -> Parts:
+    volume: bool = False,
+) -> npt.NDArray[np.int32]:
     """Return (nodes,) int32: METIS's partitions of a graph that has edges, and more nodes than partitions.
 
     Args:
-        config: Partitions, their shares, tolerance, objective, seed.
         graph: Symmetric, without duplicates and self-loops; neighbours of 32 bits are copied to 64.
         weights: (nodes, constraints) int64, no column of zeros.
+        fractions: (parts,) the share of every partition; they sum to 1.
+        allowed: (constraints,) largest weight of a partition over its share.
+        seed: The same seed gives the same partitions.
         edge_weights: (half-edges,) int64, or None if every edge weighs 1.
-        allowed: (constraints,) largest weight of a partition over its share; None for `tolerances`.
+        volume: Whether to minimise the communication volume instead of the number of cut edges.
 
     Raises:
         EngineError: METIS failed.
     """
     parts = np.frombuffer(mmap.mmap(-1, 8 * graph.num_nodes), np.int64)  # shared with the child
-    if allowed is None:
-        allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), METIS_TOLERANCE)
     import pymetis._internal
 
     indices: Any = pymetis._internal.options_indices  # type: ignore[attr-defined]  # differ by version
     options = np.full(NUM_OPTIONS, -1, np.int64)  # -1 asks for METIS's default
-    options[int(indices.SEED)] = config.seed
-    options[int(indices.OBJTYPE)] = int(config.objective == VOLUME)
+    options[int(indices.SEED)] = seed
+    options[int(indices.OBJTYPE)] = int(volume)
     options[int(indices.NUMBERING)] = 0
-    fractions = shares(config)
     neighbours = np.asarray(graph.neighbours, np.int64)
     call = partial(
         _library().METIS_PartGraphKway,
         _number(graph.num_nodes),
         _number(weights.shape[1]),
-        _array(graph.offsets),
-        _array(neighbours),
-        _array(weights),
+        pointer(graph.offsets),
+        pointer(neighbours),
+        pointer(weights),
         None,  # sizes of the nodes, for the communication volume
-        None if edge_weights is None else _array(edge_weights),
+        None if edge_weights is None else pointer(edge_weights),
         _number(len(fractions)),
-        _array(np.repeat(fractions, weights.shape[1]).astype(np.float32)),
-        _array(allowed.astype(np.float32)),
-        _array(options),
+        pointer(np.repeat(fractions, weights.shape[1]).astype(np.float32)),
+        pointer(allowed.astype(np.float32)),
+        pointer(options),
         _number(0),
-        _array(parts),
+        pointer(parts),
     )
     status = call_in_child("METIS", lambda: call() + LEAST_STATUS) - LEAST_STATUS  # METIS catches SIGTERM
     if status != METIS_OK:
@@ -163,5 +163,6 @@ def _number(value: int) -> Any:
     return ctypes.byref(ctypes.c_int64(value))
 
 
-def _array(array: npt.NDArray[Any]) -> Any:
+def pointer(array: npt.NDArray[Any]) -> Any:
+    """Return an array as an argument of a C function; it keeps the array alive."""
     return array.ctypes.data_as(ctypes.c_void_p)

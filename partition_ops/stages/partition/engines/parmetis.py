@@ -90,11 +90,11 @@ class Parmetis(Engine):
 
 def _is_small(problem: Problem) -> bool:
     from partition_ops.artifacts import layout
-    from partition_ops.stages.partition.mpi.parmetis_library import FEWEST_NODES
+    from partition_ops.stages.partition.mpi.parmetis_library import is_too_small
 
     stats = problem.artifacts.read_json(layout.PREPARED_STATS)
-    fewest = FEWEST_NODES * max(problem.config.own(MpiOptions).number, problem.num_parts)
-    return bool(stats["num_half_edges"] == 0 or stats["num_nodes"] < fewest)
+    ranks = problem.config.own(MpiOptions).number
+    return is_too_small(stats["num_nodes"], stats["num_half_edges"], ranks, problem.num_parts)
 
 
 def _run(problem: Problem, homes: Parts | None) -> Parts:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.errors import EngineError
+from partition_ops.stages.partition.metis_library import METIS_OK, NUM_OPTIONS, pointer
 from partition_ops.system import extras
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ FUNCTIONS = (PM4GNN, "ParMETIS_V3_PartKway")
 ADAPTIVE = "ParMETIS_V3_AdaptiveRepart"
 UNCOUPLED = 2  # the present partitions are independent of the ranks
 MOST_RATIO = 1_000_000  # of cut edges to moved nodes; the limit of the manual
-METIS_OK = 1
-METIS_OPTIONS = 40  # METIS_NOPTIONS of METIS 5
 METIS_SEED = 9  # METIS_OPTION_SEED of METIS 5.2, which PM4GNN needs
-FEWEST_NODES = 20  # for each rank and partition: below, ParMETIS divides by zero
+FEWEST_NODES = 20  # for each rank or partition
 MOST_SEEDS = 500_000  # ParMETIS multiplies the seed by the rank, and replaces 0 with 1
 REMEDY = (
     "Install Debian's packages libparmetis4.0 (component non-free: read its licence) and openmpi-bin, and"
@@ -108,7 +107,7 @@ class Library:
         """
         options = [1, 0, 1 + target.seed % MOST_SEEDS]
         if self.name == PM4GNN:
-            options = [-1] * METIS_OPTIONS  # the defaults
+            options = [-1] * NUM_OPTIONS  # the defaults
             options[METIS_SEED] = 1 + target.seed % MOST_SEEDS
         parts = np.zeros(len(piece.offsets) - 1, self.index)
         return self._call(self._function, piece, target, [self._indices(options)], parts, comm)
@@ -170,8 +169,8 @@ class Library:
             self._reals(np.repeat(target.shares, piece.weights.shape[1])),
             self._reals(target.tolerances),
             *how,
-            _pointer(cut),
-            _pointer(parts),
+            pointer(cut),
+            pointer(parts),
             ctypes.c_void_p(MPI._addressof(comm)),
         )
         if status != METIS_OK:
@@ -184,10 +183,10 @@ class Library:
         return parts.astype(np.int32, copy=False)
 
     def _indices(self, values: Any) -> Any:
-        return _pointer(np.ascontiguousarray(values, self.index))
+        return pointer(np.ascontiguousarray(values, self.index))
 
     def _reals(self, values: Any) -> Any:
-        return _pointer(np.ascontiguousarray(values, self.real))
+        return pointer(np.ascontiguousarray(values, self.real))
 
 
 def _load(path: str, *, own: bool) -> Any:
@@ -224,8 +223,8 @@ def _check_index_bits(library: Any, path: str, options: LibraryOptions) -> None:
     function = next(filter(None, (getattr(one, "METIS_SetDefaultOptions", None) for one in scopes)), None)
     if function is None:
         return
-    written = np.zeros(METIS_OPTIONS, np.int64)
-    function(_pointer(written))
+    written = np.zeros(NUM_OPTIONS, np.int64)
+    function(pointer(written))
     found = 64 if written[-1] == -1 else 32
     if found != options.index_bits:
         remedy = f"Use --parmetis-index-bits {found}, or name another library with --parmetis-library."
@@ -257,6 +256,11 @@ def check_installed(options: LibraryOptions) -> None:
     extras.check_installed("The engine parmetis", "mpi4py")
 
 
+def is_too_small(nodes: int, half_edges: int, ranks: int, num_parts: int) -> bool:
+    """Return whether ParMETIS cannot partition a graph, because it would divide by zero."""
+    return half_edges == 0 or nodes < FEWEST_NODES * max(ranks, num_parts)
+
+
 def check_fits(index_bits: int, *, nodes: int, half_edges: int, weight_sums: Sequence[int]) -> None:
     """Raise `EngineError` if the graph is too large for the library's integers, which overflow silently.
 
@@ -278,7 +282,3 @@ def check_fits(index_bits: int, *, nodes: int, half_edges: int, weight_sums: Seq
                 remedy="Use a library built with 64-bit integers, with --parmetis-library and"
                 " --parmetis-index-bits 64, or use --engine metis.",
             )
-
-
-def _pointer(array: npt.NDArray[Any]) -> Any:
-    return array.ctypes.data_as(ctypes.c_void_p)  # keeps the array alive

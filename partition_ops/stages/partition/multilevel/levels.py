@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -123,7 +122,8 @@ def cut_by_metis(
     columns = limits.columns()
     strict = columns.shape[1] - spare
     sums = columns.sum(axis=0)
-    ideal = shares(config)[:, None] * np.maximum(sums, 1)
+    fractions = shares(config)
+    ideal = fractions[:, None] * np.maximum(sums, 1)
     by_column = np.maximum((limits.most / ideal).min(axis=0), LEAST_TOLERANCE)
     by_column[strict:] = 1 + OF_SPARE * (by_column[strict:] - 1)
 
@@ -137,7 +137,15 @@ def cut_by_metis(
             allowed[: len(own)] = tolerances(config, heaviest, sums[own], METIS_TOLERANCE)
         edge_weights = graph.edge_weights if len(graph.edge_weights) else None
         adjacency = ParhipGraph(graph.offsets, graph.neighbours)
-        return cut_graph(replace(config, seed=seed % 2**31), adjacency, weights, edge_weights, allowed)
+        return cut_graph(
+            adjacency,
+            weights,
+            fractions,
+            allowed,
+            seed=seed % 2**31,
+            edge_weights=edge_weights,
+            volume=config.objective == "vol",
+        )
 
     parts = cut(strict)
     if spare and (limits.loads(parts)[:, strict:] > most_over * limits.most[:, strict:]).any():

@@ -18,13 +18,13 @@ from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
 from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.mpi.parmetis_library import (
-    FEWEST_NODES,
     Library,
     Slice,
     Target,
     check_fits,
+    is_too_small,
 )
-from partition_ops.stages.partition.multilevel.tuning import PARMETIS_TOLERANCE
+from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE, PARMETIS_TOLERANCE
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Weights, can_be_shared, shares, tolerances
 from partition_ops.stages.partition.small_graphs import even_out
@@ -165,7 +165,7 @@ def partition_slice(
     """
     half_edges = comm.allreduce(graph.num_half_edges)
     total = int(nodes.bounds[-1])
-    if half_edges == 0 or total < FEWEST_NODES * max(comm.size, config.num_parts):
+    if is_too_small(total, half_edges, comm.size, config.num_parts):
         return _partition_tiny(config, graph, nodes, comm)
     library = Library(config.own(MpiOptions).library)
     sums = comm.allreduce(nodes.weights.sum(axis=0))
@@ -190,7 +190,9 @@ def _partition_tiny(
         else:
             used = weights.any(axis=0)
             weights = np.ascontiguousarray(weights[:, used]) if used.any() else np.ones_like(weights[:, :1])
-            found = cut_graph(config, whole, weights)
+            allowed = tolerances(config, weights.max(axis=0), weights.sum(axis=0), METIS_TOLERANCE)
+            volume = config.objective == "vol"
+            found = cut_graph(whole, weights, shares(config), allowed, seed=config.seed, volume=volume)
             if weights.max() <= 1 and (weights.sum(axis=1) == 1).all():  # they are classes
                 found = even_out(config, whole, weights.argmax(axis=1), found)
         parts = np.split(found, nodes.bounds[1:-1])
