@@ -11,6 +11,7 @@ import pytest
 
 from tests.contributing import Checkout
 from tests.graphs import library
+from tests.mpi import needs_mpi
 
 pytestmark = pytest.mark.long
 
@@ -68,6 +69,29 @@ def test_the_engine_of_contributing_has_an_option_of_its_own(checkout: Checkout,
     assert made_by["round_robin"] == {"first_part": 2}
     said = checkout.run("run", source, str(tmp_path / "other"), *options, "random", code=2)
     assert "--first-part needs --engine round-robin" in said
+
+
+@needs_mpi
+def test_ranks_have_the_options_of_the_engine_of_contributing(checkout: Checkout, tmp_path: Path) -> None:
+    source = str(library().write(tmp_path / "graph"))
+    (checkout.root / "first_part_rank.py").write_text(
+        "import numpy as np\n"
+        "from partition_ops.stages.partition.engines.round_robin import RoundRobinOptions\n"
+        "from partition_ops.stages.partition.mpi.job import do_work\n"
+        "do_work(lambda work: np.full(3, work.config.own(RoundRobinOptions).first_part, np.int32))\n"
+    )
+    said = checkout.python(
+        "from partition_ops.chunked.metadata import load_metadata\n"
+        "from partition_ops.stages.partition.engines.round_robin import RoundRobinOptions\n"
+        "from partition_ops.stages.partition.mpi.job import partition_over_ranks\n"
+        "from partition_ops.stages.partition.options import PartitionConfig\n"
+        "from partition_ops.stages.partition.problem import Problem\n"
+        "from partition_ops.storage import open_store\n"
+        f"source, run = open_store({source!r}), open_store({str(tmp_path / 'out')!r})\n"
+        "config = PartitionConfig(num_parts=8, round_robin=RoundRobinOptions(first_part=7))\n"
+        "print(partition_over_ranks('first_part_rank', Problem(config, load_metadata(source), run)))\n"
+    )
+    assert "[7 7 7]" in said
 
 
 def test_options_of_engines_import_nothing_heavy() -> None:

@@ -10,21 +10,23 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import Fence
+from partition_ops.options.declare import groups
 from partition_ops.stages.partition.mpi import mpirun
-from partition_ops.stages.partition.mpi.options import LibraryOptions, MpiOptions
+from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.storage import StorageSettings, Store, open_store
 
 MEMORY_MARK = "@partition-ops-memory "
 NUMBERS_AT_ONCE = 1 << 22
+Made = TypeVar("Made")
 logger = logging.getLogger("partition_ops")
 
 
@@ -148,7 +150,7 @@ def _rank(comm: Any, partition: Callable[[Work], Parts]) -> None:
     os.environ.update(job["environment"])
     settings = StorageSettings(**job["settings"]) if job["settings"] else None
     with open_store(job["uri"], settings) as store:
-        parts = partition(Work(comm, _config(job["config"]), store, job))
+        parts = partition(Work(comm, _made(PartitionConfig, job["config"]), store, job))
         mpirun.meet(comm)
         memory = comm.gather(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
         if comm.rank == 0:
@@ -160,10 +162,7 @@ def _rank(comm: Any, partition: Callable[[Work], Parts]) -> None:
                 store.write_array(layout.RANKS_PARTS, parts)
 
 
-def _config(options: dict[str, Any]) -> PartitionConfig:
-    mpi = options.pop("mpi")
-    options.pop("sampling")
-    target = options.pop("target_shares")
-    library = LibraryOptions(**mpi.pop("library"))
-    options |= {"target_shares": target and tuple(target), "mpi": MpiOptions(**mpi, library=library)}
-    return PartitionConfig(**options)
+def _made(cls: type[Made], values: dict[str, Any]) -> Made:
+    """Return the options of which `asdict` has made ``values``; JSON has lists in place of tuples."""
+    own = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return cls(**own | {name: _made(group, values[name]) for name, group in groups(cls).items()})
