@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +65,7 @@ class ChunkFiles(ABC):
     _context: AbstractContextManager[NewObject] | None = None
     suffix = ""
 
-    def __enter__(self) -> ChunkFiles:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -359,11 +359,3 @@ def matrix_of(column: pa.Array | pa.ChunkedArray, where: str) -> npt.NDArray[Any
             expected="numbers, booleans, or lists of them",
         )
     return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-def open_all(files: Sequence[ChunkFiles]) -> ExitStack:
-    """Return a context of several files; all of them are closed at its end."""
-    stack = ExitStack()
-    for file in files:
-        stack.enter_context(file)
-    return stack

@@ -129,12 +129,7 @@ class TableEngine(ABC):
 
 
 class DuckDB(TableEngine):
-    """DuckDB in this process; what does not fit into its memory goes to temporary files.
-
-    Args:
-        scratch: Folder for temporary files.
-        memory: The shares of this process's memory.
-    """
+    """DuckDB in this process; what does not fit into its memory goes to temporary files."""
 
     def __init__(self, scratch: Path, memory: MemoryShares) -> None:
         import duckdb

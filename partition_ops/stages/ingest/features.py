@@ -15,13 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partition_ops.chunked.graph_writer import (
-    ORIG_ID,
-    ChunkFiles,
-    GraphWriter,
-    NpyFiles,
-    ParquetFiles,
-)
+from partition_ops.chunked.graph_writer import ORIG_ID, GraphWriter, NpyFiles, ParquetFiles
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.columns import LABEL, MASKS, Columns
@@ -64,6 +58,8 @@ class ColumnWriter:
 
     def __post_init__(self) -> None:
         self.spec = self.columns.spec
+        keyed = isinstance(self.spec, EdgeTable) and bool(self.spec.key)
+        self._edge_keys = keyed and self.label == LABEL  # once, and not for each further label
         self._hashed = _HashedParts(self.buckets)
         self._nulls: dict[str, int] = {}
         self._overlaps = 0
@@ -93,7 +89,7 @@ class ColumnWriter:
             def append(name: str, rows: Array) -> None:
                 if name not in files:
                     file = self.writer.feature_file(spec.name, name, self.columns.chunk_rows, edges=edges)
-                    files[name] = stack.enter_context(file)  # type: ignore[assignment]
+                    files[name] = stack.enter_context(file)
                 files[name].append(rows)
 
             texts = [(name, of, stack.enter_context(file)) for name, of, file in self._text_files()]
@@ -117,26 +113,7 @@ class ColumnWriter:
                 self.writer.add_text(spec.name, name, file)
         for name, columns in self.columns.labels.items():
             masks = {part: f"{mask}_{name}" for part, mask in MASKS.items()}
-            replace(self, columns=columns, label=f"{LABEL}_{name}", masks=masks).write_label()
-
-    def write_label(self) -> None:
-        """Write a further label and its masks."""
-        self._fit()
-        if not self.findings.failed:
-            edges = isinstance(self.spec, EdgeTable)
-            files: dict[str, ChunkFiles] = {}
-            begin = 0
-            with ExitStack() as stack:
-                for block in self.buckets.pieces(self._needed(self.spec.used)):
-                    for name, rows in self._labels_and_masks(block, begin).items():
-                        if name not in files:
-                            rows_of_file = self.columns.chunk_rows
-                            new = self.writer.feature_file(self.spec.name, name, rows_of_file, edges=edges)
-                            files[name] = stack.enter_context(new)
-                        files[name].append(rows)
-                    begin += len(block)
-            for name, written in files.items():
-                self.writer.add_feature(self.spec.name, name, written, edges=edges)
+            replace(self, columns=columns, label=f"{LABEL}_{name}", masks=masks).write()
 
     def _rows_of_nodes(self, begin: int, count: int) -> Mask:
         """Return which rows of a block are not of isolated nodes."""
@@ -202,7 +179,7 @@ class ColumnWriter:
                 partial(_text_of, name),
                 self.writer.table_file("node_text", f"{self.spec.name}/{name}", schema),
             )
-        if isinstance(self.spec, EdgeTable) and self.spec.key:
+        if self._edge_keys:
             kind = self._keys(self.columns.source.schema.empty_table()).type
             schema = key_schema(not pa.types.is_integer(kind))
             yield KEY, self._keys, self.writer.table_file("edge_ids", self.spec.name, schema)
@@ -250,7 +227,7 @@ class ColumnWriter:
                 self._look_at_split(block, masks, begin)
             begin += len(block)
         self.report(begin)
-        if isinstance(spec, EdgeTable) and spec.key:
+        if isinstance(spec, EdgeTable) and self._edge_keys:
             self.findings.check_edge_keys(spec)
         if not self.findings.failed:
             for feature in unfitted:

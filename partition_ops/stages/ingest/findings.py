@@ -85,12 +85,6 @@ class Findings:
         self._report_null_keys(node, own.columns, nulls)
         again = own.source.rows - nulls - distinct
 
-        def twice(table: ibis.Table) -> Any:
-            key = key_of(table, own.columns, True)
-            keys = table.select(key=key).filter(key.notnull()).group_by("key").agg(n=lambda t: t.count())
-            some = keys.filter(keys.n > 1).order_by("key").limit(5)
-            return key.isin(some.key)
-
         if again:
             self.add(
                 node,
@@ -98,7 +92,7 @@ class Findings:
                 again,
                 f"{count_of(again, 'row')} of {own.source.name} ({node.about})"
                 f" with a key in {', '.join(own.columns)} that another row has",
-                sorted(self._rows(node, twice, own.columns, 20)),
+                sorted(self._rows(node, lambda t: _is_twice(t, own.columns), own.columns, 20)),
                 "Remove them, or keep the first in the order of their columns with on_defect:"
                 " {duplicate_keys: drop}.",
             )
@@ -112,9 +106,7 @@ class Findings:
         count = source.rows - distinct
 
         def not_own(table: ibis.Table) -> Any:
-            key = key_of(table, edge.key, True)
-            keys = table.select(key=key).filter(key.notnull()).group_by("key").agg(n=lambda t: t.count())
-            return key.isnull() | key.isin(keys.filter(keys.n > 1).order_by("key").limit(5).key)
+            return key_of(table, edge.key, True).isnull() | _is_twice(table, edge.key)
 
         if count:
             self.add(
@@ -349,11 +341,7 @@ class Findings:
         )
 
     def check_numbers(self, spec: TypeTable) -> None:
-        """Reject a feature of numbers whose column has text, with the first values that are no numbers.
-
-        Raises:
-            InvalidInputError: There is one.
-        """
+        """Reject a feature of numbers whose column has text, with the first values that are no numbers."""
         for feature, column in ((one, name) for one in spec.features for name in one.parts):
             kind = self.sources[spec.name].schema.field(column).type
             if feature.transform in CATEGORIES or feature.separator or not pa.types.is_string(kind):
@@ -375,11 +363,7 @@ class Findings:
             )
 
     def reject_not_finite(self, spec: TypeTable, feature: FeatureColumn) -> None:
-        """Reject a feature that would be fitted on numbers that are not finite, with their first rows.
-
-        Raises:
-            InvalidInputError: Always.
-        """
+        """Reject a feature that would be fitted on numbers that are not finite, with their first rows."""
         what = "missing: mean" if feature.transform == "none" else feature.transform
         schema, rows = self.sources[spec.name].schema, list[str]()
         for column in feature.parts:
@@ -395,11 +379,7 @@ class Findings:
         )
 
     def reject_text(self, spec: TypeTable, feature: FeatureColumn, text: str) -> None:
-        """Reject a text that is no list of numbers, with its first rows.
-
-        Raises:
-            InvalidInputError: Always.
-        """
+        """Reject a text that is no list of numbers, with its first rows."""
         name = feature.column
         raise InvalidInputError(
             f"{spec.about}: feature {feature.name!r}: a text in {name!r} is no list of numbers",
@@ -469,3 +449,10 @@ class Findings:
 def _is_not_finite(table: ibis.Table, name: str) -> Any:
     """Return a condition; with ``isnan``, DuckDB 2.0 finds no NaN in a file whose statistics have none."""
     return table[name].cast("string").isin(["nan", "inf", "-inf"])
+
+
+def _is_twice(table: ibis.Table, columns: Sequence[str]) -> Any:
+    """Return a condition: several rows have the key, and it is one of the first such keys."""
+    key = key_of(table, columns, True)
+    keys = table.select(key=key).filter(key.notnull()).group_by("key").agg(n=lambda t: t.count())
+    return key.isin(keys.filter(keys.n > 1).order_by("key").limit(5).key)

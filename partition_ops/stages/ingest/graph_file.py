@@ -180,11 +180,7 @@ def with_on_removed(graph: GraphFile, action: str) -> GraphFile:
 
 
 def _check_reverses(edges: Sequence[EdgeTable], where: str) -> None:
-    """Reject reverse edges whose type is there already, or that would share labels with the edges.
-
-    Raises:
-        InvalidInputError: There are such edges.
-    """
+    """Reject reverse edges whose type is there already, or that would share labels with the edges."""
     taken = {edge.name for edge in edges}
     for edge in edges:
         reverse = str(edge.reverse_type)

@@ -54,12 +54,11 @@ def rows_of_keys(
     if not wanted or not graph.exists(MANIFEST):
         return {}
     found: dict[str, Rows] = {}
-    with ExitStack() as stack:
-        opened = cache(lambda uri: stack.enter_context(open_root(uri)))
+    with ExitStack() as stack, suppress(PartitionOpsError, KeyError):  # the graph may be of arrays
+        finder = _Finder(graph, cache(lambda uri: stack.enter_context(open_root(uri))))
         for name, keys in wanted.items():
-            # the graph may be of arrays, and the table missing, changed or closed to this process
-            with suppress(PartitionOpsError, KeyError):
-                found[name] = _Finder(graph, opened).find(name, keys)
+            with suppress(PartitionOpsError, KeyError):  # missing, changed or closed to this process
+                found[name] = finder.find(name, keys)
     return {name: rows for name, rows in found.items() if rows}
 
 

@@ -8,7 +8,7 @@ import ibis
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partition_ops.chunked.graph_writer import DST, SRC, GraphWriter, open_all
+from partition_ops.chunked.graph_writer import DST, SRC, GraphWriter
 from partition_ops.stages.ingest.buckets import Buckets
 from partition_ops.stages.ingest.columns import MASKS, Columns
 from partition_ops.stages.ingest.engines import ROW_KEY
@@ -43,7 +43,7 @@ def write_negatives(
     split = ColumnWriter(columns, Buckets([], 0), writer, 0, findings)
     file = writer.negatives_file(spec.edge_type, [*MASKS.values()] if spec.split else [])
     lost = 0
-    with open_all([file]):
+    with file:
         for batch in rows:
             block = pa.Table.from_batches([batch]).rename_columns([SRC, DST, *spec.used])
             known = block.filter(pc.and_(block.column(SRC).is_valid(), block.column(DST).is_valid()))

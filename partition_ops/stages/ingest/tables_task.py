@@ -23,7 +23,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.records import remove_ingested
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, Task
 from partition_ops.artifacts.write_access import check_places, check_separate
-from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter, open_all
+from partition_ops.chunked.graph_writer import DST, ORIG_ID, SRC, GraphWriter
 from partition_ops.chunked.metadata import METADATA, PREVIOUS_ID, PREVIOUS_IDS, REVERSED
 from partition_ops.chunked.names import check_graph_name
 from partition_ops.chunked.table_files import first_sentence
@@ -405,7 +405,7 @@ class _Ingestion:
                         table = table.append_column(ROW_KEY, ends_as_key(known))
                     yield from table.cast(schema).to_batches()
 
-        with open_all([edges]):
+        with edges:
             folder = self.scratch / f"edges{index}"
             if written:
                 buckets = fill_in_order(columns_of_edges(), schema, folder, self.memory.block)

@@ -60,12 +60,16 @@ class Transform(ABC):
     continues: ClassVar[bool] = False
     """Whether all rows are fitted, and those of a grown graph again."""
 
-    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
+    def __init__(self, feature: FeatureColumn, where: str, width: int) -> None:
         self.feature = feature
         self.where = where
         self.width = width
         self.state: dict[str, Any] | None = None
         self.outside = Outside()
+        self._begin()
+
+    def _begin(self) -> None:  # noqa: B027 - some transforms have nothing to begin with
+        """Set what the transform collects, and `state` if there is nothing to fit."""
 
     def can_fit(self, column: pa.Array) -> bool:
         """Return whether all values of a block are finite, if they are numbers."""
@@ -126,11 +130,11 @@ class Transform(ABC):
 class Numbers(Transform):
     """The values as they are, or with another dtype; with the mean for nulls, if that is asked for."""
 
-    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
-        super().__init__(feature, where, width)
+    def _begin(self) -> None:
         self._count, self._mean, self._spread = 0, np.zeros(()), np.zeros(())
         self._low, self._high = np.zeros(()), np.zeros(())
-        if feature.transform == "none" and feature.missing != "mean":
+        self._values: list[Array] = []  # for quantiles
+        if self.feature.transform == "none" and self.feature.missing != "mean":
             self.state = {}
 
     def can_fit(self, column: pa.Array) -> bool:
@@ -260,10 +264,6 @@ class RankGauss(Numbers):
     Ranks between those of `RANKS` quantiles are interpolated. Memory to fit: 8 bytes a number.
     """
 
-    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
-        super().__init__(feature, where, width)
-        self._values: list[Array] = []
-
     def fit(self, column: pa.Array) -> None:
         super().fit(column)
         self._values.append(self._numbers(column))
@@ -294,11 +294,10 @@ class Bucket(Numbers):
     Memory to fit quantiles: 8 bytes a training row.
     """
 
-    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
-        super().__init__(feature, where, width)
-        self._values: list[Array] = []
-        if feature.boundaries and feature.missing != "mean":
-            self.state = {"boundaries": [*map(float, feature.boundaries)]}
+    def _begin(self) -> None:
+        super()._begin()
+        if self.feature.boundaries and self.feature.missing != "mean":
+            self.state = {"boundaries": [*map(float, self.feature.boundaries)]}
 
     def fit(self, column: pa.Array) -> None:
         super().fit(column)
@@ -333,8 +332,7 @@ class _Categories(Transform):
     limit: ClassVar[str] = ""  # what sets it, after the number
     instead: ClassVar[str] = ""  # another remedy
 
-    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
-        super().__init__(feature, where, width)
+    def _begin(self) -> None:
         self._found: set[str] = set()
 
     def fit(self, column: pa.Array) -> None:
@@ -390,9 +388,6 @@ class Category(_Categories):
             self.outside.add(new)
         return {"categories": [*known, *new]}
 
-    def fill(self) -> Any:
-        return self.feature.missing
-
     def transform(self, column: pa.Array) -> Array:
         categories = pa.array(self.fitted["categories"], pa.string())
         places = pc.index_in(texts_of(column, self.where), categories)
@@ -438,8 +433,7 @@ class MultiHot(OneHot):
 class HashOf(Transform):
     """A number from 0 to ``buckets`` - 1 for each category, int64; several categories may share one."""
 
-    def __init__(self, feature: FeatureColumn, where: str, width: int = 1) -> None:
-        super().__init__(feature, where, width)
+    def _begin(self) -> None:
         self.state = {}
 
     def fit(self, column: pa.Array) -> None:

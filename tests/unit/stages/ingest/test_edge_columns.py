@@ -63,6 +63,16 @@ def test_edges_have_keys_labels_and_splits(tmp_path: Path) -> None:
     }
 
 
+def test_keys_of_edges_are_checked_once_for_all_labels(tmp_path: Path) -> None:
+    labels = "on_defect: {edge_keys: warn}\n    labels: {size: {column: amount, task: regression}}\n    label"
+    graph = GRAPH.replace("label", labels).replace("key: id", "key: payer")
+    ingest(write_bank(tmp_path / "bank", graph), tmp_path / "graph")
+    findings = json.loads((tmp_path / "graph/ingest.json").read_text())["findings"]
+    assert [one["check"] for one in findings].count("edge_keys") == 1
+    assert feature(tmp_path / "graph", NAME, "label_size", edges=True).tolist() == [7.0, 2.5, 5.5, 1.0, 2.5]
+    assert len(pq.read_table(tmp_path / f"graph/edge_ids/{NAME}-0.parquet")) == len(PAYMENTS)
+
+
 @pytest.mark.parametrize("with_key", [True, False])
 def test_shares_of_edges_do_not_depend_on_the_order(tmp_path: Path, with_key: bool) -> None:
     rows = [
