@@ -127,10 +127,11 @@ def verify(
     """
     with ExitStack() as stack:
         destination = _open(output, storage, stack)
-        opened = open_graph(_input(input), storage, output=destination, read_only=True, progress=progress)
-        source = stack.enter_context(opened)
+        opened = partial(open_store, settings=storage)
+        graph = open_graph(_input(input), opened, output=destination, read_only=True, progress=progress)
+        source = stack.enter_context(graph)
         check_finished(destination)
-        known = open_tables(str(input), partial(open_store, settings=storage)) if tables else None
+        known = open_tables(str(input), opened) if tables else None
         return verify_output(source, destination, graph_name=graph_name, tables=known, progress=progress)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -213,10 +214,12 @@ def to_pyg(input: str | os.PathLike[str] | MemoryGraph, *, storage: StorageSetti
 def _read(input: str | os.PathLike[str] | MemoryGraph, storage: StorageSettings | None) -> ArrayGraph:
     from partition_ops.jobs.open_graph import open_graph
     from partition_ops.stages.ingest.memory.arrays import ArrayGraph, MemoryGraph, read_arrays
+    from partition_ops.storage import open_store
 
     if isinstance(input, ArrayGraph):
         return input
-    with open_graph(input if isinstance(input, MemoryGraph) else os.fspath(input), storage) as source:
+    given = input if isinstance(input, MemoryGraph) else os.fspath(input)
+    with open_graph(given, partial(open_store, settings=storage)) as source:
         return read_arrays(source)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import find_document
+from partition_ops.artifacts.stage import scratch_of_others
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
@@ -72,9 +73,8 @@ def remove_leftovers(destination: Store, folder: str) -> None:
         folder: ``validation`` or ``scratch``.
     """
     destination.delete_unfinished([folder])
-    destination.delete(
-        [entry.key for entry in destination.list(f"{folder}/") if layout.is_leftover(entry.key)]
-    )
+    others, keys = scratch_of_others(), [entry.key for entry in destination.list(f"{folder}/")]
+    destination.delete(key for key in keys if layout.is_leftover(key) or key.startswith(others))
     destination.delete_empty_folders(folder)
 
 

@@ -8,11 +8,12 @@ the manifest, figures, retention, verbs, operators and the DAG.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from itertools import chain
 from pkgutil import iter_modules
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -40,7 +41,8 @@ class StageTask:
             called as the function of the stage, with ``groups``, ``ranges`` or ``parts`` for the numbers, and
             then returns a list of results.
         seconds: Name of the seconds of these tasks in the figures of a run; ``""`` leaves them out.
-        scratch: Whether it writes nothing but scratch, so that no manifest lists it.
+        scratch: Whether it writes nothing but scratch, below ``scratch/<stage>/``: no manifest lists it, and
+            ``publish`` removes it.
         passing: Whether the stage removes this scratch once it is done, so that it need not run again if
             ``publish`` removes scratch.
     """
@@ -90,13 +92,13 @@ class Stage:
         summary: One line for lists of verbs.
         description: What the stage does, for ``--help``; a stage with a verb of its own describes it there.
         config: Its options: a dataclass, or ``module:name`` of it, which is imported when it is read.
-        options: Further dataclasses of options that its verb and its operator take, or their places.
+        options: Further dataclasses of options that its verb takes, or their places.
         run: ``module:name`` of its function, which is called as ``function(config, source, destination,
             progress=…)`` with the roots of the graph and of the run, and returns a `StageResult`. ``""`` for
             a stage that is not one of the job.
         takes: Further arguments of the function: ``previous``, ``latest`` and ``expectations`` are stores or
-            None, ``kept`` says whether the root of the run stays, and ``report`` is called with the result of
-            each of several tasks.
+            None, ``kept`` says whether the root of the run stays, ``find_rows`` finds the rows of tables that
+            nodes and edges were made from, and ``report`` is called with the result of each of several tasks.
         after: Stages that it follows, if the job has them. Others may run at the same time.
         optional: Name of the option that switches it on, of `config` or of the whole job; a property will do.
             ``""`` if every job has the stage.
@@ -181,6 +183,37 @@ def stage_of_task(task: str) -> Stage | None:
     return next((one for one in all_stages() if names & {kind.name for kind in one.all_tasks}), None)
 
 
+def side_by_side(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
+    """Yield stages in their order: together those that do not follow each other and need not be alone."""
+    waiting = [*stages]
+    while waiting:
+        names = {stage.name for stage in waiting}
+        ready = [stage for stage in waiting if names.isdisjoint(stage.after)]
+        alone = [stage for stage in ready if stage.alone or stage.has_scratch]
+        group = alone[:1] or ready
+        yield group
+        waiting = [stage for stage in waiting if stage not in group]
+
+
+def around_alone(stages: Sequence[Stage]) -> Iterator[tuple[list[str], str, list[str]]]:
+    """Yield the names of stages that nothing runs beside, each between stages next to it.
+
+    The first list has those after which it begins, the second those that begin after it. All others come
+    before the former, or after the latter.
+    """
+    groups = [*side_by_side(stages)]
+    for number, (first, *_) in enumerate(groups):
+        if first.alone:
+            before, later = [*chain(*groups[:number])], [*chain(*groups[number + 1 :])]
+            followed = {name for stage in before for name in stage.after}
+            waiting = {stage.name for stage in later}
+            yield (
+                [stage.name for stage in before if stage.name not in followed],
+                first.name,
+                [stage.name for stage in later if waiting.isdisjoint(stage.after)],
+            )
+
+
 def written_folders() -> list[str]:
     """Return the names directly below the root of a run that the stages of a job write to, except scratch."""
     written = (folder for stage in job_stages() for folder in stage.folders)
@@ -190,6 +223,12 @@ def written_folders() -> list[str]:
 def is_ours(key: str) -> bool:
     """Return whether a key below the root of a run is one that a job writes or removes."""
     return key.split("/")[0] in {*written_folders(), *layout.OURS}
+
+
+def scratch_of_others() -> tuple[str, ...]:
+    """Return the folders of scratch of the stages of other packages; `layout.is_leftover` knows the rest."""
+    found = (stage.name for stage in other_stages() if any(task.scratch for task in stage.all_tasks))
+    return tuple(f"{layout.SCRATCH}/{name}/" for name in found)
 
 
 @cache

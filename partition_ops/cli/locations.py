@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 
 from partition_ops.artifacts import layout
 from partition_ops.options.arguments import config_of
@@ -75,7 +76,7 @@ def open_input(arguments: argparse.Namespace, *, read_only: bool = False) -> Ite
         yield stack.enter_context(
             open_graph(
                 arguments.input,
-                settings(arguments),
+                partial(open_store, settings=settings(arguments)),
                 output=output,
                 previous=previous,
                 config=config,
@@ -96,7 +97,9 @@ def open_output(arguments: argparse.Namespace) -> Store:
 @contextmanager
 def locked_output(arguments: argparse.Namespace, verb: str = "stage") -> Iterator[Store]:
     """Open the root of the output, keep other calls out of it, and warn if it is not finished any more."""
-    with open_output(arguments) as destination, lock_root(destination, verb):
+    from partition_ops.artifacts.lock import locked
+
+    with open_output(arguments) as destination, locked(destination, verb):
         finished = destination.exists(layout.MANIFEST)
         yield destination
         if finished and not destination.exists(layout.MANIFEST):
@@ -105,22 +108,6 @@ def locked_output(arguments: argparse.Namespace, verb: str = "stage") -> Iterato
                 " 'partition-ops publish', or everything that is left with 'partition-ops run'",
                 destination.uri,
             )
-
-
-@contextmanager
-def lock_root(root: Store, verb: str | None = "run", *, reads: Sequence[Store] = ()) -> Iterator[None]:
-    """Keep other calls out of a root while this one writes there; see `locked`.
-
-    Folders that were made for it are removed afterwards if they are empty.
-
-    Raises:
-        ConflictError: Another call works there.
-        UsageError: The verb may not write there.
-    """
-    from partition_ops.artifacts.lock import locked
-
-    with locked(root, verb, reads=reads):
-        yield
 
 
 @contextmanager

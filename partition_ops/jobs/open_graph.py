@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from partition_ops.errors import ConflictError, InvalidInputError, UsageError
 from partition_ops.formats.parmetis.graph_store import as_graph
 from partition_ops.stages.idmap.options import OwnIds, RemapConfig
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
-from partition_ops.storage import StorageSettings, Store, open_store
+from partition_ops.storage import Store, open_store
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.store import sha256_of
 from partition_ops.storage.uris import split_file_uri, split_uri
@@ -50,7 +49,7 @@ def _added_reverses(output: Store | None, graph: Store) -> bool:
 @contextmanager
 def open_graph(
     uri: str | MemoryGraph,
-    settings: StorageSettings | None = None,
+    opened: Opener = open_store,
     *,
     output: Store | None = None,
     previous: Store | None = None,
@@ -67,7 +66,7 @@ def open_graph(
     Args:
         uri: Folder of a graph in the chunked format or of ParMETIS's text, a ``graph.yaml``, a ``graph.bin``
             that DGL saved, or a graph in memory.
-        settings: How to reach S3.
+        opened: Opens the folder of the graph, and those of tables.
         output: Root of the output; without one, the graph is ingested into a temporary folder.
         previous: Root of an earlier run over the same graph, whose nodes keep their IDs.
         config: How to ingest. Without it, a graph in the chunked format has the reverse edges that
@@ -83,7 +82,7 @@ def open_graph(
         NotInstalledError: A package that reads such a graph is missing.
     """
     if isinstance(uri, str) and not is_graph_file(uri):
-        with as_graph(open_store(uri, settings), progress=progress) as graph:
+        with as_graph(opened(uri), progress=progress) as graph:
             wanted = config.reverse_edges if config is not None else _added_reverses(output, graph)
             with with_reverses(graph, wanted=wanted) as found:
                 yield found
@@ -108,7 +107,6 @@ def open_graph(
                 uri.ingest(target, graph_name=config.graph_name, progress=progress)
             else:
                 earlier = None
-                opened = partial(open_store, settings=settings)
                 if previous is not None and not is_saved_graph(uri):
                     earlier = ingested_graph_of(previous)
                 elif read_only and output is not None and not is_saved_graph(uri):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,42 +17,32 @@ from partition_ops.artifacts.latest import run_at
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
-from partition_ops.artifacts.stage import Stage, job_stages
+from partition_ops.artifacts.stage import Stage, job_stages, side_by_side
 from partition_ops.artifacts.tasks import StageResult, Task, changed_option
-from partition_ops.artifacts.write_access import check_apart, check_root
+from partition_ops.artifacts.write_access import check_root
 from partition_ops.chunked.metadata import METADATA, load_metadata
 from partition_ops.errors import InvalidInputError, PartitionOpsError
-from partition_ops.formats.format import main_config, output_formats
-from partition_ops.jobs.estimate import check_job
+from partition_ops.formats.format import main_config
+from partition_ops.jobs.checks import check_before, check_earlier, check_packages
 from partition_ops.jobs.one_stage import run_stage
 from partition_ops.jobs.open_graph import open_graph, rows_finder
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
-from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
-from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.partition import check_options
 from partition_ops.stages.publish.gate import no_old_nodes
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import PublishTask
 from partition_ops.stages.quality.history import earlier_entries
 from partition_ops.stages.quality.options import QualityConfig
-from partition_ops.stages.validate.expectations.suites import (
-    all_suites,
-    check_evaluator_installed,
-    read_suites,
-)
+from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
 from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
-from partition_ops.traffic.train_nodes import check_train_nodes
 
 if TYPE_CHECKING:
-    from partition_ops.jobs.estimate import Estimate
     from partition_ops.stages.ingest.memory.arrays import MemoryGraph
     from partition_ops.stages.validate.user_keys import FindRows
 
@@ -102,6 +92,7 @@ def run_job(
 
     Peak memory: that of the stage that needs most, as its docstring says.
     """
+    check_packages(config, expectations=expectations is not None)
     job = _Job(config, source, destination, expectations, previous, progress or NoProgress(), report)
     return [*job.run().tasks]
 
@@ -152,10 +143,11 @@ def run_graph(
         PartitionOpsError: As for `open_graph` and `run_job`.
     """
     check_packages(config, expectations=expectations is not None)
+    open_root = partial(open_store, settings=settings)
     with ExitStack() as stack:
 
         def opened(uri: str) -> Store:
-            return stack.enter_context(open_store(uri, settings))
+            return stack.enter_context(open_root(uri))
 
         destination = opened(output)
         check_folder(destination)
@@ -167,7 +159,7 @@ def run_graph(
                 remove_damaged(ingested, progress or NoProgress())
         graph = open_graph(
             input,
-            settings,
+            open_root,
             output=destination,
             previous=earlier,
             config=config.of(IngestConfig),
@@ -182,47 +174,8 @@ def run_graph(
             earlier,
             progress or NoProgress(),
             report,
-            rows_finder(partial(open_store, settings=settings)),
+            rows_finder(open_root),
         ).run()
-
-
-def check_packages(config: RunConfig, *, expectations: bool) -> None:
-    """Check that the packages are installed which a job needs beyond the base installation.
-
-    Args:
-        config: Options.
-        expectations: Whether the user has expectation suites.
-
-    Raises:
-        NotInstalledError: One is missing.
-    """
-    find_engine(config.engine).check(config.of(PartitionConfig))
-    if expectations or config.data_docs:
-        check_evaluator_installed()
-
-
-def check_before(config: RunConfig, source: Store, destination: Store) -> Estimate | None:
-    """Check a job before any work: its options and its estimate.
-
-    Args:
-        config: Options.
-        source: Root of the input graph.
-        destination: Root of the output.
-
-    Returns:
-        The estimate; None if it is ignored.
-
-    Raises:
-        UsageError: Options do not fit the graph, or the input lies in the output.
-        InvalidInputError: ``metadata.json`` is missing or wrong.
-        NotEnoughRoomError: Memory or disk are estimated to be too small.
-    """
-    metadata = load_metadata(source, graph_name=config.graph_name)
-    check_apart(source, destination, metadata)
-    check_options(config, metadata, source)
-    check_train_nodes(source, metadata, config.sampling.train_nodes or ())
-    output_formats(config.formats, config.num_hops)
-    return None if config.ignore_estimate else check_job(config, source, destination)
 
 
 class _Job:
@@ -261,7 +214,6 @@ class _Job:
 
     def _run_all(self) -> RunResult:
         self._check_previous()
-        check_packages(self.config, expectations=self.expectations is not None)
         if self.expectations is not None:
             all_suites(read_suites(self.expectations))
         with ThreadPoolExecutor(3) as threads:  # each check waits for several answers of S3
@@ -292,8 +244,7 @@ class _Job:
     def _check_previous(self) -> None:
         """Reject an unusable earlier run before any work."""
         if self.previous is not None:
-            self.previous = check_previous(self.previous, self.destination)
-            PreviousRun(self.previous, {}).check_assignment()
+            self.previous = check_earlier(self.previous, self.destination)
             earlier_entries(self.previous)
         elif self.config.gate.max_moved is not None:
             raise no_old_nodes(self.destination)
@@ -307,7 +258,7 @@ class _Job:
         """
         *stages, last = self.config.stages()
         published = False
-        for group in _side_by_side(stages):
+        for group in side_by_side(stages):
             first = group[0]
             if first.has_scratch:
                 published = self._is_published()
@@ -374,18 +325,6 @@ class _Job:
             find_rows=self.find_rows,
             report=self._show,
         )
-
-
-def _side_by_side(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
-    """Yield stages in their order: together those that do not follow each other and need not be alone."""
-    waiting = [*stages]
-    while waiting:
-        names = {stage.name for stage in waiting}
-        ready = [stage for stage in waiting if names.isdisjoint(stage.after)]
-        alone = [stage for stage in ready if stage.alone or stage.has_scratch]
-        group = alone[:1] or ready
-        yield group
-        waiting = [stage for stage in waiting if stage not in group]
 
 
 def forget_unrecorded(destination: Store) -> list[str]:

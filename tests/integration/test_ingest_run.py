@@ -334,9 +334,9 @@ def test_tables_and_graphs_on_s3(s3_root: str, s3_settings: StorageSettings, tmp
         tables.write_bytes("graph.yaml", elsewhere.encode())
     with open_store(f"{s3_root}/ratings", s3_settings) as ratings:
         ratings.write_bytes("1.jsonl", (local / "ratings.jsonl").read_bytes())
-    where = f"{s3_root}/tables/graph.yaml"
+    where, opened = f"{s3_root}/tables/graph.yaml", partial(open_store, settings=s3_settings)
     with open_store(f"{s3_root}/out", s3_settings) as output:
-        with open_graph(where, s3_settings, output=output) as graph:
+        with open_graph(where, opened, output=output) as graph:
             assert graph.uri == f"{s3_root}/out/ingest"
             found = {
                 entry.key: graph.read_bytes(entry.key)
@@ -345,7 +345,7 @@ def test_tables_and_graphs_on_s3(s3_root: str, s3_settings: StorageSettings, tmp
                 not in ("records", "ingest.json", "metadata.json", "partition-ops.json")
             }
             record = graph.read_json("records/ingest.json")
-        with open_graph(where, s3_settings, output=output) as graph:
+        with open_graph(where, opened, output=output) as graph:
             assert graph.read_json("records/ingest.json") == record  # it was not done again
     expected = contents(tmp_path / "graph")
     assert found == {key: expected[key] for key in found} and len(found) > 15

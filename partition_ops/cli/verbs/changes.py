@@ -22,12 +22,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     from partition_ops.jobs.changes import find_changes, find_table_changes
     from partition_ops.jobs.open_graph import open_graph
 
-    how = settings(arguments)
+    opened = partial(open_store, settings=settings(arguments))
     with open_run(arguments.run, arguments) as run:
         if is_graph_file(arguments.input):
-            changes = find_table_changes(arguments.input, run, partial(open_store, settings=how))
+            changes = find_table_changes(arguments.input, run, opened)
         else:
-            with open_graph(arguments.input, how, output=run) as source:
+            with open_graph(arguments.input, opened, output=run) as source:
                 changes = find_changes(source, run)
     for what in ("added", "changed", "removed", "unknown", "options"):
         for path in getattr(changes, what):

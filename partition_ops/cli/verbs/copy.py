@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import lock_root, settings
+from partition_ops.cli.locations import settings
 from partition_ops.cli.verb import Verb
 from partition_ops.storage import open_store
 from partition_ops.storage.local_store import check_folder
@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
+    from partition_ops.artifacts.lock import locked
     from partition_ops.jobs.copy import check_outside, copy_tree
 
     with (
@@ -27,7 +28,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     ):
         check_folder(destination)
         check_outside(source, destination)
-        with lock_root(destination, "copy", reads=[source]):
+        with locked(destination, "copy", reads=[source]):
             done = copy_tree(source, destination, progress=terminal_progress())
     console.line(f"{done['files']:,} files, {done['bytes']:,} bytes, {done['copied']:,} of them copied now")
     return done

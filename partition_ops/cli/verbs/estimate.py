@@ -43,10 +43,9 @@ def _number_of_workers(text: str) -> int:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, RunConfig)
-    from partition_ops.chunked.metadata import load_metadata
+    from partition_ops.jobs.checks import check_graph
     from partition_ops.jobs.estimate import Estimate, estimate_job
     from partition_ops.jobs.estimate.workers import WorkersEstimate, estimate_workers
-    from partition_ops.stages.partition.partition import check_options
     from partition_ops.system.memory import memory_limit
     from partition_ops.system.parallel import cores
 
@@ -54,8 +53,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         open_input(arguments, read_only=True) as source,
         open_output(arguments) if arguments.output else nullcontext() as destination,
     ):
-        metadata = load_metadata(source, graph_name=config.graph_name)
-        check_options(config, metadata, source)
+        metadata = check_graph(config, source)
         estimate: Estimate | WorkersEstimate
         if arguments.workers is None:
             estimate = estimate_job(config, source, destination)

@@ -8,7 +8,7 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import RUN_HELP, lock_root, open_run
+from partition_ops.cli.locations import RUN_HELP, open_run
 from partition_ops.cli.text_tables import table
 from partition_ops.cli.verb import Verb
 from partition_ops.options.arguments import config_of
@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, ProbeConfig)
     cache = None if arguments.cache is None else local_folder(arguments.cache, "--cache")
+    from partition_ops.artifacts.lock import locked
     from partition_ops.artifacts.write_access import check_root
     from partition_ops.jobs.probe_published import probe_published
 
@@ -37,7 +38,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         check_root("probe --cache", LocalStore(cache))
     with (
         open_run(arguments.output, arguments) as output,
-        nullcontext() if arguments.no_report else lock_root(output, "probe"),
+        nullcontext() if arguments.no_report else locked(output, "probe"),
     ):
         probed = probe_published(
             config,

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import lock_root, settings
+from partition_ops.cli.locations import settings
 from partition_ops.cli.verb import Verb
 from partition_ops.jobs.options import RetentionConfig
 from partition_ops.options.arguments import config_of
@@ -22,11 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, RetentionConfig)
+    from partition_ops.artifacts.lock import locked
     from partition_ops.jobs.retention import check_root, retain_runs
 
     with open_store(arguments.root, settings(arguments)) as root:
         check_root(root)  # before the lock, which would make the folder
-        with nullcontext() if config.dry_run else lock_root(root, None):
+        with nullcontext() if config.dry_run else locked(root, None):
             retained = retain_runs(config, root)
     would = "would be removed" if config.dry_run else "removed"
     for uri in retained.removed:

@@ -9,7 +9,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.artifacts.write_access import check_apart, check_file
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import add_input, lock_root, open_input, settings
+from partition_ops.cli.locations import add_input, open_input, settings
 from partition_ops.cli.text_tables import result_line
 from partition_ops.cli.verb import Verb
 from partition_ops.errors import UsageError
@@ -68,12 +68,13 @@ def _run(
     metadata: GraphMetadata,
     root: str,
 ) -> Any:
+    from partition_ops.artifacts.lock import locked
     from partition_ops.jobs.one_stage import run_stage
 
     with open_store(root, settings(arguments)) as destination:
         check_folder(destination)
         check_apart(source, destination, metadata)
-        with lock_root(destination):
+        with locked(destination):
             result = run_stage(find_stage("schema"), config, source, destination)
     console.line(result_line(result))
     return result.to_json()

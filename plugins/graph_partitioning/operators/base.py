@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from airflow.sdk import BaseOperator, get_current_context
@@ -26,7 +28,9 @@ from graph_partitioning.runs import (
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.declare import REQUIRED, options_of
 from partition_ops.options.values import build, parse_settings
-from partition_ops.stages.ingest.options import is_graph_file
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
+from partition_ops.stages.partition.options import PreviousOptions
+from partition_ops.stages.validate.options import ExpectationSuites
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -172,7 +176,7 @@ class GraphRunOperator(OptionsOperator):
         """Open the graph: chunks, ParMETIS's text, or what ``ingest`` has made in this run."""
         from partition_ops.artifacts.layout import INGEST
         from partition_ops.chunked.reversed_graph import with_reverses
-        from partition_ops.formats.parmetis.graph_store import as_graph
+        from partition_ops.jobs.open_graph import open_graph
 
         wanted = is_true(self.reverse_edges)
         if is_graph_file(self.input_uri):
@@ -183,11 +187,8 @@ class GraphRunOperator(OptionsOperator):
             ):
                 yield source
             return
-        with (
-            hook.open(self.input_uri, progress=progress) as root,
-            as_graph(root, progress=progress) as graph,
-            with_reverses(graph, wanted=wanted) as source,
-        ):
+        opened, config = partial(hook.open_store, progress=progress), IngestConfig(reverse_edges=wanted)
+        with open_graph(self.input_uri, opened, config=config, progress=progress) as source:
             yield source
 
     @contextmanager
@@ -254,15 +255,11 @@ class FinishedRunOperator(OptionsOperator):
     @contextmanager
     def opened(self) -> Iterator[Store]:
         """Open the run, and explain failures inside the block."""
-        from partition_ops.artifacts.latest import run_at
         from partition_ops.system.temporary_folders import check_tmpdir
 
-        hook = GraphStorageHook(self.storage_conn_id)
         with explain_failures(self.log):
             check_tmpdir()
-            with hook.open(self.output_uri) as root:
-                run = run_at(root)
-            with hook.open(run) as store:
+            with GraphStorageHook(self.storage_conn_id).open_run(self.output_uri) as store:
                 yield store
 
 
@@ -271,7 +268,9 @@ class GraphStageOperator(GraphRunOperator):
 
     A subclass names the stage: ``class MyOperator(GraphStageOperator, stage="schema")``. It then has the
     options of the stage's declaration, and those of the classes that it names. With ``task``, it runs only
-    this kind of task of the stage.
+    this kind of task of the stage. If the stage has several tasks of the kind, the operator has the argument
+    that the declaration names, ``group``, ``range`` or ``part``: a number, a list of them, or text that a
+    template makes of these.
 
     A stage writes every file whole or not at all, and skips what an earlier attempt has finished. A task that
     was killed or cleared can therefore run again, and there is no ``on_kill``.
@@ -287,19 +286,55 @@ class GraphStageOperator(GraphRunOperator):
 
     stage: ClassVar[str] = ""
     task_kind: ClassVar[str] = ""
+    each: ClassVar[str] = ""
+    """The argument with the numbers of the tasks of the kind; ``""`` for a single task."""
 
     def __init_subclass__(
-        cls, *, stage: str = "", task: str = "", options: tuple[type, ...] = (), **kwargs: Any
+        cls,
+        *,
+        stage: str = "",
+        task: str = "",
+        options: tuple[type, ...] = (),
+        defaults: Mapping[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
-        cls.task_kind = task or cls.task_kind
+        numbers: dict[str, Any] = {}
         if stage:
             cls.stage = stage
             options = (find_stage(stage).config, *options)
-        super().__init_subclass__(options=options, **kwargs)
+        if task:
+            cls.task_kind = task
+            cls.each = next(one.each for one in find_stage(cls.stage).tasks if one.name == task)
+            numbers = {cls.each: REQUIRED} if cls.each else {}
+        super().__init_subclass__(options=options, defaults={**numbers, **(defaults or {})}, **kwargs)
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        """Run the stage."""
-        return self.call_stage(source, destination, progress)
+        """Run the stage, with what its function takes further."""
+        from partition_ops.jobs.one_stage import run_stage
+
+        stage = find_stage(self.stage)
+        with ExitStack() as stack:
+            more = self.open_arguments(destination, stack)
+            return run_stage(stage, self.stage_config(), source, destination, progress=progress, **more)
+
+    def open_arguments(self, destination: Store, stack: ExitStack) -> dict[str, Any]:
+        """Return what the function of the stage takes further (see `Stage.takes`), as ``run`` gives it.
+
+        Args:
+            destination: Root of the run.
+            stack: Closes it.
+        """
+        from partition_ops.jobs.open_graph import rows_finder
+
+        hook, takes = GraphStorageHook(self.storage_conn_id), find_stage(self.stage).takes
+        found: dict[str, Any] = {"find_rows": rows_finder(hook.open_store)}
+        if "previous" in takes:
+            previous = self.config(PreviousOptions).previous or ""
+            found["previous"] = stack.enter_context(self.open_previous(destination, previous))
+        if "expectations" in takes:
+            suites = self.config(ExpectationSuites).expectations
+            found["expectations"] = stack.enter_context(hook.open(suites)) if suites else None
+        return found
 
     def run_tasks(self, source: Store, destination: Store, progress: Progress) -> list[StageResult]:
         """Run the stage or the task, and return the result of each task of the library that was run."""
@@ -307,31 +342,29 @@ class GraphStageOperator(GraphRunOperator):
             return [self.run_stage(source, destination, progress)]
         from partition_ops.jobs.one_stage import run_task
 
+        stage, config, numbers = find_stage(self.stage), self.stage_config(), self.numbers
         return run_task(
-            find_stage(self.stage),
-            self.task_kind,
-            self.stage_config(),
-            source,
-            destination,
-            numbers=self.numbers,
-            progress=progress,
+            stage, self.task_kind, config, source, destination, numbers=numbers, progress=progress
         )
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of the tasks to run, if there are several of the kind."""
-        return []
+        if not self.each:
+            return []
+        value: int | str | Sequence[int] = getattr(self, self.each)
+        given = json.loads(value) if isinstance(value, str) else value
+        return [int(number) for number in (given if isinstance(given, Sequence) else [given])]
+
+    @property
+    def label(self) -> str:
+        """Name of a mapped task: ``group 0`` or ``groups 0-3``."""
+        first, *_ = numbers = self.numbers
+        return f"{self.each} {first}" if len(numbers) == 1 else f"{self.each}s {first}-{numbers[-1]}"
 
     def stage_config(self) -> Any:
         """Return the options of the stage."""
         return self.config(find_stage(self.stage).config)
-
-    def call_stage(self, source: Store, destination: Store, progress: Progress, **more: Any) -> StageResult:
-        """Run the declared stage, with further arguments of its function."""
-        from partition_ops.jobs.one_stage import run_stage
-
-        stage, config = find_stage(self.stage), self.stage_config()
-        return run_stage(stage, config, source, destination, progress=progress, **more)
 
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.marker import claimed
@@ -341,15 +374,12 @@ class GraphStageOperator(GraphRunOperator):
         with self.opened(progress) as (source, destination), source.snapshot():
             check_root("stage", destination)
             with self.fenced(context, destination), claimed(destination):
-                return self._execute(context, source, destination, progress)
-
-    def _execute(self, context: Context, source: Store, destination: Store, progress: Progress) -> Any:
-        self._push_run(context, destination.uri)
-        results = self.run_tasks(source, destination, progress)
-        self._push_run(context, destination.uri, *(result.record for result in results))
-        for result in results:
-            report_metrics(result, destination)
-        return self.finish(context, sum_of(results), destination)
+                self._push_run(context, destination.uri)
+                results = self.run_tasks(source, destination, progress)
+                self._push_run(context, destination.uri, *(result.record for result in results))
+                for result in results:
+                    report_metrics(result, destination)
+                return self.finish(context, sum_of(results), destination)
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
         """Return the result of the task, after the stage has succeeded."""
@@ -364,36 +394,14 @@ class GraphStageOperator(GraphRunOperator):
             previous: Its URI, or that of the root of a graph's runs, which means the newest published one;
                 ``latest`` for the one that was published last when this run started; ``""`` for none.
         """
-        from partition_ops.artifacts.latest import previous_of, run_at
+        from partition_ops.artifacts.latest import previous_of
 
         uri = previous_of(destination) if previous == LATEST_RUN else previous
         if not uri:
             yield None
             return
-        hook = GraphStorageHook(self.storage_conn_id)
-        with hook.open(uri) as root:
-            run = run_at(root)
-        with hook.open(run) as store:
+        with GraphStorageHook(self.storage_conn_id).open_run(uri) as store:
             yield store
-
-    @contextmanager
-    def open_published(self, destination: Store) -> Iterator[Store | None]:
-        """Open the run that was published last when this one started, if its history can be continued.
-
-        Yield None if there is no such run, or if it is damaged: no run depends on the figures of others.
-        """
-        from partition_ops.artifacts.latest import read_beginning
-        from partition_ops.errors import InvalidInputError
-        from partition_ops.stages.quality.history import earlier_entries
-
-        beginning = read_beginning(destination)
-        with self.open_previous(destination, (beginning and beginning["latest"]) or "") as store:
-            try:
-                known = store is not None and earlier_entries(store)
-            except InvalidInputError as error:
-                self.log.warning("The history of the graph's runs starts from scratch: %s", error)
-                known = None
-            yield store if known else None
 
     def _push_run(self, context: Context, root: str, *records: str) -> None:
         """Write to XCom what the page with the artifacts needs, even if the stage fails after this."""

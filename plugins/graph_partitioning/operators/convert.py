@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
-from graph_partitioning.operators.mapped import MappedTasks
 from partition_ops.artifacts.layout import CONFIG_TASK, PART_TASK, PLAN_TASK, SCATTER_TASK
 
 if TYPE_CHECKING:
@@ -81,7 +79,7 @@ class ListPartitionsOperator(PlanConversionOperator):
         return self._groups.gathers
 
 
-class ScatterEdgesOperator(MappedTasks, ConvertOperator, task=SCATTER_TASK):
+class ScatterEdgesOperator(ConvertOperator, task=SCATTER_TASK):
     """Sends the edges of groups of chunks to the buckets of their partitions. It comes after the plan.
 
     Args:
@@ -89,26 +87,14 @@ class ScatterEdgesOperator(MappedTasks, ConvertOperator, task=SCATTER_TASK):
         kwargs: As for `ConvertOperator`.
     """
 
-    template_fields: Sequence[str] = (*ConvertOperator.template_fields, "group")
 
-    def __init__(self, *, group: int | str | Sequence[int], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.group = group
-
-
-class GatherPartitionOperator(MappedTasks, ConvertOperator, task=PART_TASK):
+class GatherPartitionOperator(ConvertOperator, task=PART_TASK):
     """Builds partitions from their buckets. It comes after every scatter.
 
     Args:
         part: Number of the partition, from 0, or a list of numbers.
         kwargs: As for `ConvertOperator`.
     """
-
-    template_fields: Sequence[str] = (*ConvertOperator.template_fields, "part")
-
-    def __init__(self, *, part: int | str | Sequence[int], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.part = part
 
 
 class WritePartitionConfigOperator(ConvertOperator, task=CONFIG_TASK):

@@ -73,13 +73,10 @@ class IngestTablesOperator(GraphStageOperator, options=(IngestConfig, PreviousOp
                 check_root("ingest", target, within=root)
                 self.check_same_input(root)
                 with claimed(target, GRAPH):
-                    result = self.run_stage(folder, target, task_progress(context, self.log))
+                    result = ingest_tables(self, target, task_progress(context, self.log))
                 self._push_run(context, target.uri, result.record)
                 report_metrics(result, target)
         return result.to_json()
-
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        return ingest_tables(self, destination, progress)
 
 
 def ingest_tables(operator: GraphStageOperator, destination: Store, progress: Progress) -> StageResult:

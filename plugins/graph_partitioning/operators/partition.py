@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.operators.base import GraphStageOperator
 from partition_ops.stages.ingest.options import TABLES
 from partition_ops.stages.partition.options import PreviousOptions
 
 if TYPE_CHECKING:
-    from partition_ops.artifacts.tasks import StageResult
+    from contextlib import ExitStack
+
     from partition_ops.storage import Store
-    from partition_ops.system.progress import Progress
 
 
 class PartitionNodesOperator(GraphStageOperator, stage="partition", options=(PreviousOptions,)):
@@ -33,10 +33,10 @@ class PartitionNodesOperator(GraphStageOperator, stage="partition", options=(Pre
         last when this one began, as `LockGraphOperator` has noted.
     """
 
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+    def open_arguments(self, destination: Store, stack: ExitStack) -> dict[str, Any]:
         from partition_ops.jobs.open_graph import check_continues
 
-        with self.open_previous(destination, self.config(PreviousOptions).previous or "") as previous:
-            if previous is not None and self.input_uri.endswith(TABLES):
-                check_continues(destination, previous)
-            return self.call_stage(source, destination, progress, previous=previous)
+        found = super().open_arguments(destination, stack)
+        if found["previous"] is not None and self.input_uri.endswith(TABLES):
+            check_continues(destination, found["previous"])
+        return found

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graph_partitioning.operators.base import GraphStageOperator
-from graph_partitioning.operators.mapped import MappedTasks
 from partition_ops.artifacts.layout import PREPARE_GATHER, PREPARE_SCATTER
 from partition_ops.stages.prepare.options import PrepareConfig
 
@@ -65,7 +63,7 @@ class PlanPreparationOperator(PrepareGraphOperator):
             return Spread(config, source, destination).shares
 
 
-class ScatterHalfEdgesOperator(MappedTasks, GraphStageOperator, stage="prepare", task=PREPARE_SCATTER):
+class ScatterHalfEdgesOperator(GraphStageOperator, stage="prepare", task=PREPARE_SCATTER):
     """Reads groups of the graph's edge files once, and splits their edges by range of nodes.
 
     Args:
@@ -73,23 +71,11 @@ class ScatterHalfEdgesOperator(MappedTasks, GraphStageOperator, stage="prepare",
         kwargs: As for `PrepareGraphOperator`.
     """
 
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "group")
 
-    def __init__(self, *, group: int | str | Sequence[int], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.group = group
-
-
-class GatherNeighboursOperator(MappedTasks, GraphStageOperator, stage="prepare", task=PREPARE_GATHER):
+class GatherNeighboursOperator(GraphStageOperator, stage="prepare", task=PREPARE_GATHER):
     """Sorts the neighbours of ranges of nodes. It comes after every scatter.
 
     Args:
         range: Number of the range, from 0, or a list of numbers.
         kwargs: As for `PrepareGraphOperator`.
     """
-
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "range")
-
-    def __init__(self, *, range: int | str | Sequence[int], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.range = range

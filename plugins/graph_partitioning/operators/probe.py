@@ -42,7 +42,8 @@ class RunStageOperator(OptionalStageOperator):
 
     Args:
         stage: Name of the stage.
-        stage_options: Its options, as values or as text from templates.
+        stage_options: Its options, as values or as text from templates, and, if its function takes them,
+            ``previous``, an earlier run or ``latest``, and ``expectations_uri``.
         kwargs: As for `OptionalStageOperator`.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,12 @@ from graph_partitioning.operators.base import GraphStageOperator
 from partition_ops.stages.publish.options import PublishConfig
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from airflow.sdk import Context
 
     from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.system.progress import Progress
 
 
 class PublishRunOperator(GraphStageOperator):
@@ -52,9 +52,8 @@ class PublishRunOperator(GraphStageOperator):
     def stage_config(self) -> PublishConfig:
         return replace(self.config(PublishConfig), run_id=self.run_id or None)
 
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        with self.graph_of(destination) if self.run_id else nullcontext() as latest:
-            return self.call_stage(source, destination, progress, latest=latest)
+    def open_arguments(self, destination: Store, stack: ExitStack) -> dict[str, Any]:
+        return {"latest": stack.enter_context(self.graph_of(destination)) if self.run_id else None}
 
     def finish(self, context: Context, result: StageResult, destination: Store) -> Any:
         self._published = destination.uri

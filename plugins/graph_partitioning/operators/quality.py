@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.operators.base import GraphStageOperator
 
 if TYPE_CHECKING:
-    from partition_ops.artifacts.tasks import StageResult
     from partition_ops.storage import Store
-    from partition_ops.system.progress import Progress
 
 
 class ReportQualityOperator(GraphStageOperator, stage="quality"):
@@ -31,6 +31,24 @@ class ReportQualityOperator(GraphStageOperator, stage="quality"):
         templates.
     """
 
-    def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
-        with self.open_published(destination) as previous:
-            return self.call_stage(source, destination, progress, previous=previous)
+    def open_arguments(self, destination: Store, stack: ExitStack) -> dict[str, Any]:
+        return {"previous": stack.enter_context(self.open_published(destination))}
+
+    @contextmanager
+    def open_published(self, destination: Store) -> Iterator[Store | None]:
+        """Open the run that was published last when this one started, if its history can be continued.
+
+        Yield None if there is no such run, or if it is damaged: no run depends on the figures of others.
+        """
+        from partition_ops.artifacts.latest import read_beginning
+        from partition_ops.errors import InvalidInputError
+        from partition_ops.stages.quality.history import earlier_entries
+
+        beginning = read_beginning(destination)
+        with self.open_previous(destination, (beginning and beginning["latest"]) or "") as store:
+            try:
+                known = store is not None and earlier_entries(store)
+            except InvalidInputError as error:
+                self.log.warning("The history of the graph's runs starts from scratch: %s", error)
+                known = None
+            yield store if known else None

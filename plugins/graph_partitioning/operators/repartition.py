@@ -14,7 +14,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.operators.base import LATEST_RUN, explain_failures
 from graph_partitioning.options import graph_settings_schema, is_true, run_config
 from graph_partitioning.runs import graph_root
-from partition_ops.stages.ingest.options import is_graph_file
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -100,16 +100,16 @@ class LookForChangesOperator(BaseOperator):
         """Return whether the graph has changed, the reason, and the previous run to continue."""
         from partition_ops.artifacts.latest import latest_run
         from partition_ops.chunked.metadata import load_metadata
-        from partition_ops.chunked.reversed_graph import with_reverses
+        from partition_ops.jobs.open_graph import open_graph
 
         hook = GraphStorageHook(self.graph["storage_conn_id"])
         if is_graph_file(self.graph["input_uri"]):
             with explain_failures(self.log):
                 return self._find_table_changes(hook)
+        config = IngestConfig(reverse_edges=self.graph.get("reverse_edges", False))
         with (
             explain_failures(self.log),
-            hook.open(self.graph["input_uri"]) as graph,
-            with_reverses(graph, wanted=self.graph.get("reverse_edges", False)) as source,
+            open_graph(self.graph["input_uri"], hook.open_store, config=config) as source,
         ):
             metadata = load_metadata(source, graph_name=self.graph.get("graph_name"))
             with hook.open(graph_root(self.graph["output_uri"], metadata.graph_name)) as root:

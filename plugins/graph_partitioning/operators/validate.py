@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from graph_partitioning.operators.base import (
     task_progress,
 )
 from graph_partitioning.operators.ingest import ingest_tables, must_ingest_again
-from graph_partitioning.operators.mapped import MappedTasks
 from graph_partitioning.options import Replacement, is_true, run_config
 from graph_partitioning.runs import ESTIMATE_KEY
 from partition_ops.artifacts.layout import VALIDATE_GATHER, VALIDATE_SCATTER
@@ -81,17 +79,13 @@ class ValidateGraphOperator(
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
         self.check_before(source, destination)
-        from partition_ops.jobs.open_graph import rows_finder
-
-        find_rows = rows_finder(GraphStorageHook(self.storage_conn_id).open_store)
-        with self._expectations() as suites:
-            return self.call_stage(source, destination, progress, expectations=suites, find_rows=find_rows)
+        return super().run_stage(source, destination, progress)
 
     def check_before(self, source: Store, destination: Store) -> None:
         """Reject what is known to fail before the graph is read."""
         self.check_same_input(destination)
         if self.planned is not None:
-            from partition_ops.jobs.whole_job import check_before
+            from partition_ops.jobs.checks import check_before
 
             planned = run_config({**self.planned, "graph_name": self.graph_name})
             docs, ignore = self.config(ValidateConfig).data_docs, is_true(self.ignore_estimate)
@@ -103,18 +97,13 @@ class ValidateGraphOperator(
 
     def _check_previous(self, destination: Store) -> None:
         """Reject an earlier run that cannot be continued."""
-        from partition_ops.stages.partition.incremental.previous_run import check_previous
+        from partition_ops.jobs.checks import check_earlier
 
         uri = self.config(PreviousOptions).previous or ""
         if uri != LATEST_RUN:
             with self.open_previous(destination, uri) as previous:
                 if previous is not None:
-                    check_previous(previous, destination)
-
-    def _expectations(self) -> AbstractContextManager[Store | None]:
-        """Open the folder with the user's suites."""
-        uri = self.config(ExpectationSuites).expectations
-        return GraphStorageHook(self.storage_conn_id).open(uri) if uri else nullcontext()
+                    check_earlier(previous, destination)
 
 
 class PlanValidationOperator(ValidateGraphOperator):
@@ -155,7 +144,7 @@ class PlanValidationOperator(ValidateGraphOperator):
             return Spread(config, source, destination).shares
 
 
-class ScatterValidationOperator(MappedTasks, GraphStageOperator, stage="validate", task=VALIDATE_SCATTER):
+class ScatterValidationOperator(GraphStageOperator, stage="validate", task=VALIDATE_SCATTER):
     """Reads groups of the graph's files once, and writes what it finds by range.
 
     Args:
@@ -164,14 +153,9 @@ class ScatterValidationOperator(MappedTasks, GraphStageOperator, stage="validate
     """
 
     before_lock = True
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "group")
-
-    def __init__(self, *, group: int | str | Sequence[int], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.group = group
 
 
-class GatherValidationOperator(MappedTasks, GraphStageOperator, stage="validate", task=VALIDATE_GATHER):
+class GatherValidationOperator(GraphStageOperator, stage="validate", task=VALIDATE_GATHER):
     """Finds duplicates and counts degrees in ranges. It comes after every scatter.
 
     Args:
@@ -180,11 +164,6 @@ class GatherValidationOperator(MappedTasks, GraphStageOperator, stage="validate"
     """
 
     before_lock = True
-    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "range")
-
-    def __init__(self, *, range: int | str | Sequence[int], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.range = range
 
 
 class RevalidateGraphOperator(ValidateGraphOperator, options=(IngestConfig,)):

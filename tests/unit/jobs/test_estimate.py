@@ -187,6 +187,7 @@ def test_the_verb_refuses_a_graph_whose_files_are_missing(
         (["--engine", "nope"], "one of auto, two-level"),
         (["--engine", "parmetis", "--mpirun", "true", "--hostfile", "/nowhere/hosts"], "/nowhere/hosts"),
         (["--num-parts", "101"], "101 partitions, 100 nodes"),
+        (["--formats", "pyg", "--num-hops", "0"], "--num-hops 1 or more"),
         (["--num-trainers-per-machine", "51"], "2 partitions of 51 trainers each, 100 nodes"),
     ],
 )

@@ -33,7 +33,9 @@ from graph_partitioning.runs import run_folder, run_root
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.lock import holding, read_lock
+from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
+from partition_ops.formats.parmetis.graph_store import as_graph
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.convert.options import ConvertConfig
@@ -94,11 +96,12 @@ def root(where: dict[str, Any]) -> Store:
 
 def finished_run(where: dict[str, Any], run_id: str) -> Store:
     """A published run."""
-    source, run = open_store(where["input_uri"]), open_store(run_root(where["output_uri"], "small", run_id))
+    source = as_graph(open_store(where["input_uri"]))
+    run = open_store(run_root(where["output_uri"], load_metadata(source).graph_name, run_id))
     held = read_lock(root(where))
     with nullcontext() if held is None else holding(root(where), held["holder"], run):
         run_job(RunConfig(num_parts=2, engine="random"), source, run)
-        publish_run(PublishConfig(run_id=run_id), source, run, latest=root(where))
+        publish_run(PublishConfig(run_id=run_id), source, run, latest=run.above(2))
     return run
 
 
@@ -376,6 +379,29 @@ def test_a_graph_that_has_not_changed_is_skipped_and_it_says_why(where: dict[str
     library(papers=60).write(Path(where["input_uri"]))
     assert changes(where, ti, previous="s3://another/run")["previous"] == "s3://another/run"
     assert "edges/0-0.parquet" in ti.xcoms["reason"]
+
+
+def test_text_for_parmetis_is_a_graph_whose_changes_are_found(where: dict[str, Any], tmp_path: Path) -> None:
+    lines = {"nodes": ["0 1 0", "0 1 1", "0 1 2"], "edges": ["0 1 0 0", "1 2 1 0"], "stats": ["3 2 1"]}
+    for name, text in lines.items():
+        (tmp_path / f"text/toy_{name}.txt").parent.mkdir(exist_ok=True)
+        (tmp_path / f"text/toy_{name}.txt").write_text("".join(f"{line}\n" for line in text))
+    where, ti = {**where, "input_uri": str(tmp_path / "text")}, TaskInstance("look")
+    assert changes(where, ti)["previous"] == ""
+    finished_run(where, "one")
+    with pytest.raises(AirflowSkipException, match=r"none of \d+ input files has changed"):
+        changes(where, ti)
+
+
+def test_a_previous_run_whose_assignment_is_damaged_is_rejected_at_once(where: dict[str, Any]) -> None:
+    run = finished_run(where, "one")
+    validate = ValidateGraphOperator(
+        task_id="validate", run_id="two", previous=run.uri, data_docs=False, **where
+    )
+    TaskInstance("two").run(validate)
+    run.write_bytes(f"{layout.ASSIGNMENT}/paper.npy", b"damaged")
+    with pytest.raises(AirflowFailException, match=r"paper\.npy"):
+        TaskInstance("two").run(validate)
 
 
 def test_settings_that_are_left_out_are_those_of_the_form(where: dict[str, Any]) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from partition_ops.errors import UsageError
 from partition_ops.formats.torch_reader import read_torch_file
+from partition_ops.jobs.checks import check_packages
 from partition_ops.jobs.open_graph import check_ingest_installed
 from partition_ops.jobs.options import RunConfig
-from partition_ops.jobs.whole_job import check_packages
 from partition_ops.stages.idmap.row_files import RowFile
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.dgl_import import import_dgl
