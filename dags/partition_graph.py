@@ -15,7 +15,7 @@ If the input is a `graph.yaml` that names tables, **ingest** makes a graph of th
 5. **convert** plans the conversion, scatters the edges and gathers the partitions in mapped tasks, and writes
    the partition config.
 6. **idmap** and **quality** write the ID maps and the report. If the param `probe` is true, **probe**
-   samples mini-batches as the trainers would, before the report.
+   samples mini-batches as the trainers would, before both.
 7. **gate** fails if the partitions are worse than allowed, or waits for approval.
 8. **publish** writes the manifest, then `latest.json`, and updates the asset `partitioned_graphs`.
 9. **retain** removes older runs, if the param `keep` has a number.
@@ -87,7 +87,7 @@ from graph_partitioning.options import (
 )
 from graph_partitioning.pods import pod
 
-from partition_ops.artifacts.stage import other_stages
+from partition_ops.artifacts.stage import around_alone, job_stages, other_stages
 from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
@@ -134,6 +134,7 @@ with DAG(
         "retry_delay": timedelta(seconds=10),
         "retry_exponential_backoff": 2,
         "max_retry_delay": timedelta(minutes=5),
+        "trigger_rule": "none_failed",  # optional stages and mapped tasks may be skipped
         **GRAPH,
     },
 ) as dag:
@@ -147,7 +148,6 @@ with DAG(
         **VALIDATION,
         "planned": planned_templates(),
         "ignore_estimate": "{{ params.ignore_estimate }}",
-        "trigger_rule": "none_failed",  # ingest and mapped tasks may be skipped
     }
     with TaskGroup("validation", tooltip="Read the graph in several tasks"):
         to_read = PlanValidationOperator(task_id="plan", **checks)
@@ -171,9 +171,7 @@ with DAG(
         sorted_ranges = GatherNeighboursOperator.partial(
             task_id="gather", map_index_template="{{ task.label }}", **GRAPH, **PREPARATION, **pod("prepare")
         ).expand(range=to_prepare.output)
-    prepare = PrepareGraphOperator(
-        task_id="prepare", trigger_rule="none_failed", **PREPARATION, **pod("prepare")
-    )
+    prepare = PrepareGraphOperator(task_id="prepare", **PREPARATION, **pod("prepare"))
     partition = PartitionNodesOperator(
         task_id="partition",
         **templates(PartitionConfig, PreviousOptions),
@@ -212,11 +210,9 @@ with DAG(
         **templates(CacheConfig),
         **pod("cache"),
     )
-    quality = ReportQualityOperator(
-        task_id="quality", trigger_rule="none_failed", **templates(SamplingOptions), **pod("quality")
-    )
+    quality = ReportQualityOperator(task_id="quality", **templates(SamplingOptions), **pod("quality"))
     gate = QualityGateOperator(task_id="gate", **templates(Gate, Approval, Alerting))
-    publish = PublishRunOperator(task_id="publish", trigger_rule="none_failed")
+    publish = PublishRunOperator(task_id="publish")
     retain = RetainRunsOperator(task_id="retain", **templates(Retention))
     release = ReleaseGraphOperator(task_id="release").as_teardown(setups=lock, on_failure_fail_dagrun=True)
 
@@ -235,29 +231,25 @@ with DAG(
         >> prepare
         >> partition
         >> convert
-        >> [cache, idmap, probe, quality]
+        >> [cache, idmap, quality]
     )
-    probe >> quality
     quality >> gate
     [cache, idmap, gate] >> publish >> retain >> release
 
-    done: dict[str, Any] = {
-        **{
-            task.task_id: task
-            for task in (validate, schema, prepare, partition, cache, idmap, probe, quality)
-        },
-        "convert": convert,
-    }
+    nodes = dag.task_group.children  # tasks and groups by name
     for stage in other_stages():  # of other packages
-        options = templates(stage.config)
-        done[stage.name] = RunStageOperator(
+        options = templates(stage.config, PreviousOptions, ExpectationSuites)
+        nodes[stage.name] = RunStageOperator(
             task_id=stage.name,
-            trigger_rule="none_failed",
             stage=stage.name,
             stage_options=options,
             enabled=options.get(stage.optional, True),
             **pod(stage.name),
         )
-        revalidate >> done[stage.name] >> publish
+        revalidate >> nodes[stage.name] >> publish
         for name in stage.after:
-            done[name] >> done[stage.name]
+            nodes[name] >> nodes[stage.name]
+    first = {**nodes, "prepare": to_prepare}  # tasks that read the graph come before some stages
+    for before, alone, later in around_alone([one for one in job_stages() if one.name != "validate"]):
+        [nodes[name] for name in before] >> first[alone]
+        nodes[alone] >> [first[name] for name in later]

@@ -232,27 +232,26 @@ def dag() -> str:
         *spread(5, second, "convert", dashed=False),
         *(way(column, second, second) for column in (3, 4)),
         *task(8, second, "config"),
-        turn(8, second, second + 85, third - 108),
-        box(left(0) - 10, third - 106, width + 20, 212, fill=PALE),  # each begins after convert
+        turn(8, second, second + 85, third - 19),
+        *task(0, third, "probe", dashed=True),
+        box(left(1) - 10, third - 80, width + 20, 160, fill=PALE),  # each begins after probe
+        arrow(left(0) + width, third, left(1) - 12, third),
     ]
-    for offset, name, dashed in ((-80, "cache", True), (-27, "idmap", False), (27, "quality", False)):
-        parts += task(0, third + offset, name, dashed=dashed)
-    x = left(0) + width / 2
+    for offset, name, dashed in ((-53, "cache", True), (0, "idmap", False), (53, "quality", False)):
+        parts += task(1, third + offset, name, dashed=dashed)
     parts += [
-        *task(0, third + 80, "probe", dashed=True),
-        arrow(x, third + 63, x, third + 46, dashed=True),
-        *task(1, third + 27, "gate"),
-        way(0, third + 27, third + 27),
-        *(way(0, third + offset, third, to=2, dashed=offset == -80) for offset in (-80, -27)),
-        way(1, third + 27, third),
-        *task(2, third, "publish", fill=TEAL),
-        *task(3, third, "retain", dashed=True),
-        *task(4, third, "release"),
-        *(way(column, third, third) for column in (2, 3)),
+        *task(2, third + 53, "gate"),
+        way(1, third + 53, third + 53),
+        *(way(1, third + offset, third, to=3, dashed=offset == -53) for offset in (-53, 0)),
+        way(2, third + 53, third),
+        *task(3, third, "publish", fill=TEAL),
+        *task(4, third, "retain", dashed=True),
+        *task(5, third, "release"),
+        *(way(column, third, third) for column in (3, 4)),
     ]
     title = "The DAG: ingest, validate, lock, revalidate, schema, prepare, partition, convert, then"
     return picture(
-        left(9) + 10, 660, f"{title} idmap, cache and quality, gate, publish, retain, release", parts
+        left(9) + 10, 640, f"{title} idmap, cache and quality, gate, publish, retain, release", parts
     )
 
 

@@ -109,6 +109,6 @@ def test_the_stage_is_in_the_job_its_records_its_figures_and_the_estimate(
 
 def test_the_stage_is_a_task_of_the_dag(python: Python) -> None:
     said = python("-c", DAG)
-    assert "['revalidate', 'validate'] ['publish']" in said
+    assert "['revalidate', 'validate'] ['probe', 'publish']" in said
     assert "'least_nodes': '{{ params.least_nodes }}'" in said
     assert said.split()[-2:] == ["1", "TriggerRule.NONE_FAILED"]

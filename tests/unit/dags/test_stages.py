@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from graph_partitioning.operators.probe import RunStageOperator
 
-from partition_ops.artifacts.stage import Stage, all_stages
+from partition_ops.artifacts.stage import LAST, Stage, all_stages, find_stage, job_stages
+from partition_ops.artifacts.tasks import StageResult, Task
+from partition_ops.storage import Store
+from tests.airflow_tasks import TaskInstance
+from tests.graphs import library
+from tests.unit.artifacts.test_stage import install
 from tests.unit.dags.test_dags import read_dag
 
 VALUES = Path(__file__).parents[3] / "deploy" / "helm" / "values.yaml"
+
+
+taken: dict[str, Any] = {}
+
+
+def take(config: Any, source: Store, destination: Store, *, progress: Any, **more: Any) -> StageResult:
+    """Run a stage of another package, which keeps what it is given."""
+    taken.update({name: one.uri if isinstance(one, Store) else one(source, {}) for name, one in more.items()})
+    return Task("other", destination, lambda writer: {}, options={}).run()
 
 
 def tasks_of(stage: Stage, tasks: list[str]) -> set[str]:
@@ -27,6 +43,45 @@ def test_every_stage_follows_the_stages_that_it_declares(monkeypatch: pytest.Mon
         earlier = set().union(*before)
         for name in stage.after:
             assert found[name] & earlier, f"{stage.name} does not follow {name}"
+
+
+def test_nothing_runs_beside_a_stage_that_measures_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(
+        monkeypatch,
+        Stage(name="beside", after=("schema",)),
+        Stage(name="measuring", after=("schema",), alone=True),
+    )
+    dag = read_dag(monkeypatch)
+    for stage in (stage for stage in job_stages() if stage.alone):
+        task = dag.get_task(stage.name)
+        apart = {name for up in (True, False) for name in task.get_flat_relative_ids(upstream=up)}
+        others = {one.task_id for one in dag.tasks if not one.is_teardown} - {stage.name}
+        assert others <= apart
+
+
+def test_a_stage_of_another_package_may_follow_any_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [stage.name for stage in all_stages() if stage.name != LAST]
+    install(monkeypatch, Stage(name="other", after=tuple(names)))
+    dag = read_dag(monkeypatch)
+    before = dag.get_task("other").get_flat_relative_ids(upstream=True)
+    assert all(before & tasks_of(find_stage(name), dag.task_ids) for name in names)
+
+
+def test_a_stage_of_another_package_takes_what_the_shell_gives_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stage = Stage(name="other", takes=("previous", "expectations", "find_rows"), run=f"{__name__}:take")
+    install(monkeypatch, stage)
+    options = read_dag(monkeypatch).get_task("other").stage_options
+    assert {"previous", "expectations_uri"} <= {*options}
+    given = {name: str(tmp_path / name) for name in ("previous", "expectations_uri")}
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    TaskInstance().run(RunStageOperator(task_id="other", stage="other", stage_options=given, **where))
+    assert taken == {
+        "previous": f"{tmp_path}/previous",
+        "expectations": f"{tmp_path}/expectations_uri",
+        "find_rows": {},
+    }
 
 
 def test_what_follows_an_optional_stage_accepts_that_it_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
