@@ -31,7 +31,6 @@ from benchmarks.real_graphs import RESULTS, write_chunked
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import PartitionOpsError
 from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.multilevel.descend import remote_rows
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem
 from partition_ops.stages.partition.training import with_traffic
@@ -84,7 +83,7 @@ def look(judge: Problem, parts: np.ndarray, seconds: float) -> Figures:
     """Return the figures of an assignment, with the model of the traffic of another problem."""
     if judge.traffic is None:
         raise ValueError("no train nodes")
-    rows = remote_rows(judge.traffic, parts.astype(np.int32), judge.num_parts)
+    rows = judge.traffic.about_remote_rows(parts.astype(np.int32), judge.num_parts)
     edges = np.bincount(parts, weights=judge.in_degrees, minlength=judge.num_parts)
     return {
         "slowest": float(rows.max()),

@@ -15,7 +15,7 @@ from partition_ops.artifacts.records import read_record
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.multilevel.descend import cost_of, descend, remote_rows
+from partition_ops.stages.partition.multilevel.descend import cost_of, descend
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, cut_weight
 from partition_ops.stages.partition.multilevel.tries import Tries
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT
@@ -71,7 +71,7 @@ def test_training_reads_fewer_rows_than_after_the_smallest_cut(tmp_path: Path) -
     cut = problem(few_seeds("train_mask"), tmp_path / "cut", objective="cut")
     found, other = (find_engine("auto").partition(one) for one in (task, cut))
     assert constraints_of(task).kept_by(found)
-    rows, others = (remote_rows(task.traffic, parts, PARTS) for parts in (found, other))
+    rows, others = (task.traffic.about_remote_rows(parts, PARTS) for parts in (found, other))
     assert rows.max() < 0.9 * others.max()
     np.testing.assert_array_equal(found, find_engine("auto").partition(task))  # the same on each call
 
@@ -81,9 +81,9 @@ def test_a_descent_keeps_the_limits_and_costs_no_more(tmp_path: Path) -> None:
     limits, graph = constraints_of(task), Graph.of_input(task.graph)
     parts = find_engine("metis").partition(problem(few_seeds(), tmp_path / "metis", engine="metis"))
     assert task.traffic is not None
-    before = cost_of(remote_rows(task.traffic, parts, PARTS))
+    before = cost_of(task.traffic.about_remote_rows(parts, PARTS))
     found = descend(task.traffic, graph, limits, parts, DEFAULT.descent, 20)
-    assert cost_of(remote_rows(task.traffic, found, PARTS)) < before
+    assert cost_of(task.traffic.about_remote_rows(found, PARTS)) < before
     assert (limits.loads(found) <= np.maximum(limits.most, limits.loads(parts))).all()
     np.testing.assert_array_equal(descend(task.traffic, graph, limits, parts, DEFAULT.descent, 0), parts)
 
@@ -200,7 +200,7 @@ def test_a_better_effort_includes_what_a_lower_one_makes(tmp_path: Path) -> None
     for one in map(with_traffic, (fast, default)):
         assert one.traffic is not None and not one.uneven
         parts = find_engine("auto").partition(one)
-        rows[one.config.effort] = cost_of(remote_rows(one.traffic, parts, PARTS))
+        rows[one.config.effort] = cost_of(one.traffic.about_remote_rows(parts, PARTS))
     assert rows["default"] <= rows["fast"]
 
 
@@ -269,6 +269,6 @@ def test_a_move_is_weighed_against_the_rows_of_an_epoch(tmp_path: Path) -> None:
     assert task.traffic is not None
     parts = (np.arange(NODES) * PARTS // NODES).astype(np.int32)
     cut = cut_weight(Graph.of_input(task.graph, task.edge_weights), parts)
-    rows = remote_rows(task.traffic, parts, PARTS).sum()
+    rows = task.traffic.about_remote_rows(parts, PARTS).sum()
     assert cut / task.row_weight == pytest.approx(rows, rel=0.15)
     assert task.price == 3 * task.row_weight

@@ -158,6 +158,11 @@ class Engine(ABC):
         return option in self.supports or value == OPTIONAL[option]
 
 
+def doublings(config: PartitionConfig) -> int:
+    """Return how often the number of partitions doubles, at least once; the time of engines grows with it."""
+    return max((config.all_parts - 1).bit_length(), 1)
+
+
 def find_engine(name: str) -> Engine:
     """Return the engine of a name; raise `UsageError` if there is none."""
     if name not in engine_names():

@@ -27,7 +27,7 @@ from partition_ops.stages.partition.multilevel.tuning import DEFAULT, RATES, TUN
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
-HALF_EDGE_BYTES = 6  # of the graph, in the graphs of clusters
+CLUSTERED_BYTES = 6  # of a half-edge of the graph, in the graphs of clusters
 
 
 class Plan(NamedTuple):
@@ -108,14 +108,13 @@ class Auto(Engine):
         plan = plan_of(tuning, sizes.nodes, sizes.half_edges, parts)
         at_a_time = min(machine.cores, len(plan.starts))
         searched = 4 * parts if sizes.nodes * parts <= tuning.most_sums else 0
-        held = sizes.nodes * (60 + searched) * at_a_time + HALF_EDGE_BYTES * sizes.half_edges * at_a_time
+        held = sizes.nodes * (60 + searched) * at_a_time + CLUSTERED_BYTES * sizes.half_edges * at_a_time
         if 0 in plan.starts:
             held = max(held, metis.metis_memory(config, sizes) + sizes.nodes * (60 + searched))
         seconds = seconds_of(plan, sizes.half_edges, parts) / at_a_time
         if len(plan.starts) == 1:
             seconds = min(seconds, cost_over_clusters(config, sizes, searched=True).seconds)
-        note = "a graph without communities takes more"
-        found = with_graph(EngineCost(held=held, seconds=seconds, note=note), sizes)
+        found = with_graph(held, seconds, sizes)
         memory = metis.metis_memory(config, sizes)
         if memory <= machine.memory:
             return found

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from partition_ops.artifacts.cost import Machine, Sizes
 from partition_ops.artifacts.parhip import MOST_NARROW_NODES, neighbour_bytes
-from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
+from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost, doublings
 from partition_ops.stages.partition.engines.random import without_cut
-from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
 from partition_ops.stages.partition.multilevel.levels import Level, cut_by_metis
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
@@ -32,12 +31,11 @@ class Metis(Engine):
         parts = without_cut(problem)
         if parts is not None:
             return parts
-        level = Level(Graph.of_input(problem.graph, problem.edge_weights), constraints_of(problem))
-        return cut_by_metis(problem.config, level, problem.config.seed, spare=problem.limits_in_edges)
+        config, spare = problem.config, problem.limits_in_edges
+        return cut_by_metis(config, Level.of(problem), config.seed, spare=spare)
 
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
-        doublings = max((config.all_parts - 1).bit_length(), 1)
-        seconds = sizes.edges * 0.7e-6 * doublings
+        seconds = sizes.edges * 0.7e-6 * doublings(config)
         return EngineCost(held=metis_memory(config, sizes), mapped=sizes.prepared_bytes, seconds=seconds)
 
 

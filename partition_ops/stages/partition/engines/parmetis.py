@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from partition_ops.errors import EngineError
-from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost
+from partition_ops.stages.partition.engine import OPTIONAL, Engine, EngineCost, doublings
 from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.multilevel.tuning import PARMETIS_TOLERANCE
 
@@ -53,7 +53,7 @@ class Parmetis(Engine):
         return _run(problem, None)
 
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
-        seconds = sizes.edges * 0.05e-6 * max((config.all_parts - 1).bit_length(), 1)
+        seconds = sizes.edges * 0.05e-6 * doublings(config)
         note = "the ranks of ParMETIS are not estimated"
         return EngineCost(held=8 * sizes.nodes, seconds=seconds, note=note)
 
@@ -69,22 +69,19 @@ class Parmetis(Engine):
 
         Peak memory: that of `partition`, and here 40 bytes a node; the graph is mapped.
         """
-        import numpy as np
-
         from partition_ops.stages.partition.incremental.placement import place_and_refine, place_new_nodes
-        from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
-        from partition_ops.stages.partition.multilevel.refine import refine
+        from partition_ops.stages.partition.multilevel.levels import Level
+        from partition_ops.stages.partition.multilevel.refine import restore_balance
 
         if _is_small(problem):
             yield from place_and_refine(problem, previous)
             return
-        graph, constraints = Graph.of_input(problem.graph, problem.edge_weights), constraints_of(problem)
+        graph, constraints = Level.of(problem)[:2]
         homes = previous.homes.copy()
         place_new_nodes(graph, constraints, homes)
         parts = _run(problem, homes)
-        idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
         tuning, price = problem.tuning, problem.config.migration_price
-        if refine(graph, constraints, parts, homes=previous.homes, price=price, active=idle, tuning=tuning):
+        if restore_balance(graph, constraints, parts, homes=previous.homes, price=price, tuning=tuning):
             yield parts
 
 

@@ -6,7 +6,6 @@ docs/decisions/two-level.md has the reasons, and what else was tried.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, TaskEstimate
 from partition_ops.artifacts.parhip import MOST_NARROW_NODES, neighbour_bytes
-from partition_ops.stages.partition.engine import NODE_BYTES, OPTIONAL, Engine, EngineCost
+from partition_ops.stages.partition.engine import NODE_BYTES, OPTIONAL, Engine, EngineCost, doublings
 from partition_ops.stages.partition.engines.random import without_cut
 from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.multilevel.graph import (
@@ -74,7 +73,7 @@ class TwoLevel(Engine):
         parts = without_cut(problem)
         if parts is not None:
             return parts
-        level = Level(Graph.of_input(problem.graph, problem.edge_weights), constraints_of(problem))
+        level = Level.of(problem)
         return cut_over_clusters(problem.config, problem.tuning, level, problem.limits_in_edges)
 
     def cost(self, config: PartitionConfig, sizes: Sizes, machine: Machine) -> EngineCost:
@@ -113,17 +112,16 @@ def cost_over_clusters(config: PartitionConfig, sizes: Sizes, *, searched: bool)
     """Return what one partitioning over clusters takes, if the whole graph is searched for moves or not."""
     node_bytes = 36 + (37 + 4 * config.all_parts if searched else 0)
     held = node_bytes * sizes.nodes + _clustered(sizes)
-    doublings = max((config.all_parts - 1).bit_length(), 1)
-    seconds = sizes.edges * (0.075e-6 if searched else 0.05e-6) * doublings
+    seconds = sizes.edges * (0.075e-6 if searched else 0.05e-6) * doublings(config)
+    return with_graph(held, seconds, sizes)
+
+
+def with_graph(held: int, seconds: float, sizes: Sizes) -> EngineCost:
+    """Return a cost with the prepared graph, which is mapped, or copied if its neighbours have 64 bits."""
     note = "a graph without communities takes more"
-    return with_graph(EngineCost(held=held, seconds=seconds, note=note), sizes)
-
-
-def with_graph(cost: EngineCost, sizes: Sizes) -> EngineCost:
-    """Add the prepared graph, which is mapped, or copied if its neighbours have 64 bits."""
     if neighbour_bytes(sizes.nodes, sizes.edges) == 8:
-        return replace(cost, held=cost.held + 4 * sizes.half_edges)
-    return replace(cost, mapped=sizes.prepared_bytes)
+        return EngineCost(held=held + 4 * sizes.half_edges, seconds=seconds, note=note)
+    return EngineCost(held=held, mapped=sizes.prepared_bytes, seconds=seconds, note=note)
 
 
 def cut_over_clusters(

@@ -168,9 +168,8 @@ def regroup(problem: Problem, previous: PreviousAssignment) -> Iterator[Parts]:
     """
     logger.info("partition: whole clusters are moved, because moving single nodes was not enough")
     tuning = problem.tuning
-    graph = Graph.of_input(problem.graph, problem.edge_weights)
-    most = max(2, graph.num_nodes // (tuning.regroup.clusters[0] * problem.num_parts))
-    whole = Level(graph, constraints_of(problem), previous.homes)
+    whole = Level.of(problem)._replace(cells=previous.homes)
+    most = max(2, whole.graph.num_nodes // (tuning.regroup.clusters[0] * problem.num_parts))
     levels = contract_levels(whole, tuning.regroup, lambda *_: most, problem.config.seed + 1)
     if len(levels) == 1:
         return

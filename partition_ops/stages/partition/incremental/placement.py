@@ -17,6 +17,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     Integers,
     constraints_of,
 )
+from partition_ops.stages.partition.multilevel.levels import Level
 from partition_ops.stages.partition.multilevel.refine import State, add, fits, refine
 from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.compilation import compiled, compiled_with_arrays
@@ -50,15 +51,13 @@ def place_and_refine(problem: Problem, previous: PreviousAssignment) -> Iterator
 
     Peak memory: 40 bytes a node; the graph stays mapped.
     """
-    graph = Graph.of_input(problem.graph, problem.edge_weights)
-    constraints = constraints_of(problem)
+    graph, constraints = Level.of(problem)[:2]
     parts = previous.homes.copy()
     place_new_nodes(graph, constraints, parts)
     active = None
     if previous.degrees is not None:
         active = np.diff(graph.offsets) != previous.degrees
-    price = problem.price
-    tuning = problem.tuning
+    price, tuning = problem.price, problem.tuning
     if refine(graph, constraints, parts, homes=previous.homes, price=price, active=active, tuning=tuning):
         yield parts
 

@@ -22,11 +22,6 @@ from partition_ops.traffic.preferences import NOWHERE, preferences
 Floats = npt.NDArray[np.float64]
 
 
-def remote_rows(model: TrafficModel, parts: Labels, count: int) -> Floats:
-    """Return (parts,) float64, about the rows that each trainer reads from others in an epoch."""
-    return model.about_remote_rows(parts, count)
-
-
 def cost_of(rows: Floats) -> float:
     """Return the cost of an assignment: the rows of the slowest trainer, and a tenth of those of the mean."""
     return float(rows.max() + SHARE_OF_MEAN * rows.mean())
@@ -48,7 +43,7 @@ def descend(
     Peak memory: that of `preferences`, and 24 bytes a node.
     """
     count, step, evaluations = len(constraints.most), how.share * len(parts), 1
-    rows = remote_rows(model, parts, count)
+    rows = model.about_remote_rows(parts, count)
     cost = cost_of(rows)
     while evaluations < most and rows.any():
         wanted = preferences(model, parts, (rows / rows.mean()) ** how.power)
@@ -61,7 +56,7 @@ def descend(
             state = State(graph, constraints, moved, constraints.loads(moved), NO_LABELS, 0.0)
             left = np.ones(len(order), np.bool_)
             nodes_moved = _move(state, order, left, wanted.targets, int(step))
-            theirs = remote_rows(model, moved, count)
+            theirs = model.about_remote_rows(moved, count)
             evaluations += 1
             lower = cost_of(theirs) < (1 - how.settled) * cost
             if lower:

@@ -10,7 +10,13 @@ import numpy as np
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.metis_library import cut_graph
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters
-from partition_ops.stages.partition.multilevel.graph import NO_LABELS, Constraints, Graph, Labels
+from partition_ops.stages.partition.multilevel.graph import (
+    NO_LABELS,
+    Constraints,
+    Graph,
+    Labels,
+    constraints_of,
+)
 from partition_ops.stages.partition.multilevel.search import Homes
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import (
@@ -20,7 +26,7 @@ from partition_ops.stages.partition.multilevel.tuning import (
     Contraction,
 )
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import shares, tolerances
+from partition_ops.stages.partition.problem import Problem, shares, tolerances
 
 
 class Level(NamedTuple):
@@ -39,6 +45,11 @@ class Level(NamedTuple):
     cells: Labels = NO_LABELS
     labels: Labels = NO_LABELS
     homes: Homes | None = None
+
+    @classmethod
+    def of(cls, problem: Problem) -> Level:
+        """Return the whole graph of a problem."""
+        return cls(Graph.of_input(problem.graph, problem.edge_weights), constraints_of(problem))
 
 
 def contract_levels(

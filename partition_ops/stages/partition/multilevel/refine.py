@@ -122,6 +122,23 @@ def refine(
     return not len(state.too_full)
 
 
+def restore_balance(
+    graph: Graph,
+    constraints: Constraints,
+    parts: Labels,
+    *,
+    homes: Labels = NO_LABELS,
+    price: float = 0,
+    tuning: Tuning = DEFAULT,
+) -> bool:
+    """Move nodes out of partitions that hold too much, those first that cost least; else as `refine`.
+
+    Only nodes around those move too, if that pays.
+    """
+    none = np.zeros(graph.num_nodes, np.bool_)
+    return refine(graph, constraints, parts, homes=homes, price=price, active=none, tuning=tuning)
+
+
 def _sweep(state: State, active: Flags, rooms: list[Room], tuning: Tuning, spread: Whole) -> None:
     nodes = state.graph.num_nodes
     proposed = np.empty(nodes, state.parts.dtype)

@@ -19,10 +19,9 @@ import numpy.typing as npt
 from partition_ops.errors import EngineError
 from partition_ops.stages.partition.metis_library import LibraryDiedError, kill_children
 from partition_ops.stages.partition.multilevel.batches import one_thread
-from partition_ops.stages.partition.multilevel.descend import cost_of, descend, remote_rows
+from partition_ops.stages.partition.multilevel.descend import cost_of, descend
 from partition_ops.stages.partition.multilevel.graph import (
     NOTHING,
-    ROUNDING,
     Constraints,
     Graph,
     Integers,
@@ -40,9 +39,9 @@ from partition_ops.stages.partition.multilevel.levels import (
     cut_by_metis,
     of_clusters,
 )
-from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.refine import restore_balance
 from partition_ops.stages.partition.multilevel.search import Homes, fill_up
-from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED, REFINED
+from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED, REFINED, ROUNDING
 from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.parallel import cores
 
@@ -181,22 +180,17 @@ class Tries:
         large = self.whole.num_nodes * self.count > tuning.most_sums
         limits = self.even_limits
         if limits is not self.limits:
-            self._even(graph, found)
+            restore_balance(graph, limits, found, tuning=tuning)
         if self.problem.traffic is not None and evaluations and not large:
             how = tuning.descent
             room = limits._replace(most=np.minimum(limits.most + 1, self.limits.most))  # to change places
             found = descend(self.problem.traffic, graph, room, found, how, evaluations)
             if limits is not self.limits:
-                self._even(graph, found)
+                restore_balance(graph, limits, found, tuning=tuning)
         if large:
             return found
         light = np.floor(tuning.light * shares(self.problem.config) * self.whole.num_nodes).astype(np.int64)
         return fill_up(graph, limits, found, light, tuning.filling)
-
-    def _even(self, graph: Graph, parts: Parts) -> None:
-        """Move as few nodes as possible, those first that cost least, so that `even_limits` are kept."""
-        none = np.zeros(len(parts), np.bool_)
-        refine(graph, self.even_limits, parts, active=none, tuning=self.tuning)
 
     def do_all(self, works: Sequence[Callable[[], Labels]]) -> list[Candidate]:
         """Do the works, and return the candidates without those whose library failed.
@@ -241,7 +235,7 @@ class Tries:
         """Return what decides between partitions of all nodes: their cut, or their expected traffic."""
         if self.problem.traffic is None:
             return cut_weight(self.whole, parts)
-        return int(UNITS * cost_of(remote_rows(self.problem.traffic, parts, self.count)))
+        return int(UNITS * cost_of(self.problem.traffic.about_remote_rows(parts, self.count)))
 
     def combine(self, found: list[Candidate], rounds: int, most: int) -> Candidate:
         """Combine every two of the ``most`` best candidates, in rounds, and return the best of all.

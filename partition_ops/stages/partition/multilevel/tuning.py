@@ -1,4 +1,4 @@
-"""All constants that decide the quality and the time of a partitioning, one preset for each effort.
+"""Constants that decide the quality and the time of a partitioning, one preset for each effort.
 
 docs/decisions/two-level.md, docs/decisions/search.md and docs/decisions/growth.md say what was measured. The
 *work* of a graph is its nodes and half-edges; its *sums* are its nodes times the partitions.
@@ -24,6 +24,9 @@ LONGEST = 100  # moves of a search that do not make the mean gain negative
 LEAST_TOLERANCE = 1.001  # that METIS works with
 REFINED = 1.1  # of a loose limit: so much over it is no reason to call METIS again if refinement follows
 OF_SPARE = 0.85  # of what a loose limit allows beyond the share: METIS exceeds its tolerance by a little
+MOST_OF_SHARE = 4  # ParMETIS balances classes of which no node weighs more than a quarter of a share
+NODES_OF_A_PART = 20  # a graph with fewer for each partition is small: its partitions are made even
+ROUNDING = 1e-9  # errors of shares that are whole numbers of nodes are smaller
 LIGHT = 1 / 64  # of a partition's share of in-edges: lighter nodes fill any gap
 SHARE_OF_MEAN = 0.1  # of the mean trainer, in the cost: among partitions with equal slowest trainers
 USUAL = 100  # weight of an edge in the middle, so that edges that nobody samples still count a little
