@@ -19,7 +19,7 @@ from partition_ops.chunked.feature_reader import FeatureReader, feature_readers,
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.chunked.names import MASKS
 from partition_ops.errors import PartitionOpsError, UsageError
-from partition_ops.stages.partition.multilevel.tuning import LIGHT, TUNINGS, Tuning
+from partition_ops.stages.partition.multilevel.tuning import LIGHT, MOST_OF_SHARE, TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
@@ -33,7 +33,6 @@ Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
 MOST_CLASSES = 64
 FEW_VALUES = 1 << 16  # from the least to the most: they are counted instead of sorted
-MOST_OF_SHARE = 4  # a node may weigh a quarter of a partition's share
 
 
 @dataclass(frozen=True)
@@ -248,16 +247,19 @@ def check_classes(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Non
         )
 
 
-def class_weights(classes: Classes, count: int, in_degrees: Weights | None) -> Weights:
-    """Return (nodes, constraints) int64: for each class a column of ones, and one of in-degrees if given.
+def class_weights(
+    classes: npt.NDArray[Any], in_degrees: npt.NDArray[Any], degree_columns: npt.NDArray[Any], count: int
+) -> Weights:
+    """Return (nodes, count) int64: a one in the column of each node's class, and its in-degree in another.
 
-    ``dgl.distributed.partition_graph`` builds the same from ``balance_ntypes`` and ``balance_edges``.
+    The arguments are attributes of `Constraints`. ``dgl.distributed.partition_graph`` builds the same from
+    ``balance_ntypes`` and ``balance_edges``.
     """
     rows = np.arange(len(classes))
-    columns = np.zeros((len(classes), count * (1 if in_degrees is None else 2)), np.int64)
+    columns = np.zeros((len(classes), count), np.int64)
     columns[rows, classes] = 1
-    if in_degrees is not None:
-        columns[rows, count + classes] = in_degrees
+    if len(in_degrees):
+        columns[rows, degree_columns[classes]] = in_degrees
     return columns
 
 

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
+from partition_ops.stages.partition.multilevel.tuning import NODES_OF_A_PART, ROUNDING
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Classes, Parts, Weights, shares
 
-NODES_OF_A_PART = 20  # a graph with fewer for each partition is small
-ROUNDING = 1e-9
 Counts = npt.NDArray[np.int64]
 
 

@@ -50,10 +50,11 @@ def _weights(work: Work, span: tuple[int, int], half_edges: int) -> tuple[Weight
         classes = work.read_array(layout.RANKS_CLASSES, np.int32, *span)
     else:
         classes = type_classes(work.config, tuple(work.job["node_offsets"]), *span)
-    balanced = work.config.balance == "edges"
-    in_degrees = work.read_array(layout.PREPARED_IN_DEGREES, np.int64, *span) if balanced else None
     count = work.comm.allreduce(int(classes.max(initial=0)), MPI.MAX) + 1
-    columns = class_weights(classes, count, in_degrees)
+    in_degrees, width = np.zeros(0, np.int64), count
+    if work.config.balance == "edges":
+        in_degrees, width = work.read_array(layout.PREPARED_IN_DEGREES, np.int64, *span), 2 * count
+    columns = class_weights(classes, in_degrees, np.arange(count, width), width)
     sums = work.comm.allreduce(columns.sum(axis=0), MPI.SUM)
     heaviest = np.max(work.comm.allgather(columns.max(axis=0)), axis=0)
     total = work.comm.allreduce(half_edges, MPI.SUM)

@@ -10,8 +10,15 @@ import numpy.typing as npt
 
 from partition_ops.artifacts.parhip import ParhipGraph
 from partition_ops.stages.partition.multilevel.batches import add_up_nodes
-from partition_ops.stages.partition.multilevel.tuning import LOOKED_UP, METIS_TOLERANCE, Tuning
-from partition_ops.stages.partition.problem import Parts, Problem, most_in_edges, shares, tolerances
+from partition_ops.stages.partition.multilevel.tuning import LOOKED_UP, METIS_TOLERANCE, ROUNDING, Tuning
+from partition_ops.stages.partition.problem import (
+    Parts,
+    Problem,
+    class_weights,
+    most_in_edges,
+    shares,
+    tolerances,
+)
 from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
 
 Integers = npt.NDArray[np.int64]
@@ -20,7 +27,6 @@ Labels = npt.NDArray[np.int32]
 NOTHING = np.zeros(0, np.int64)
 NO_LABELS = np.zeros(0, np.int32)
 NOWHERE = -1
-ROUNDING = 1e-9
 
 
 class Graph(NamedTuple):
@@ -90,12 +96,7 @@ class Constraints(NamedTuple):
         """Return (nodes, columns) int64, the weights of every node; a copy if the graph is not contracted."""
         if len(self.weights):
             return self.weights
-        rows = np.arange(len(self.classes))
-        columns = np.zeros((len(rows), self.most.shape[1]), np.int64)
-        columns[rows, self.classes] = 1
-        if len(self.in_degrees):
-            columns[rows, self.degree_columns[self.classes]] = self.in_degrees
-        return columns
+        return class_weights(self.classes, self.in_degrees, self.degree_columns, self.most.shape[1])
 
     def subset(self, nodes: npt.NDArray[Any]) -> Constraints:
         """Return the constraints on some nodes of the input graph, by number or mask; the limits stay."""
