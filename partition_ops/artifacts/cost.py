@@ -57,7 +57,7 @@ class StageEstimate:
     """Memory and disk that one stage takes, in bytes, and its seconds.
 
     Attributes:
-        stage: Its name.
+        stage: Its name; the cost of a stage leaves it out.
         memory: Peak resident set of a process that runs only this stage; files that it maps count.
         mapped: The part of `memory` that is pages of files; the system reclaims them instead of killing the
             process.
@@ -75,7 +75,7 @@ class StageEstimate:
         spread_by: Options of the job with which these tasks exist; ``""`` if it has them anyway.
     """
 
-    stage: str
+    stage: str = ""
     memory: int = 0
     mapped: int = 0
     output: int = 0

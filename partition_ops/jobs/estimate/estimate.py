@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from partition_ops.artifacts.cost import MIB, Machine, Sizes, StageEstimate
 from partition_ops.artifacts.stage import Stage, find_stage, is_ours, load
@@ -96,8 +97,9 @@ def sizes_of(config: RunConfig, source: Store) -> Sizes:
 
 def estimate_stages(config: RunConfig, sizes: Sizes, machine: Machine) -> tuple[StageEstimate, ...]:
     """Return what each stage of a job takes, in their order."""
+    costs = ((stage, load(stage.cost)) for stage in config.stages() if stage.cost)
     return tuple(
-        load(stage.cost)(config.of(stage.config), sizes, machine) for stage in config.stages() if stage.cost
+        replace(cost(config.of(stage.config), sizes, machine), stage=stage.name) for stage, cost in costs
     )
 
 

@@ -14,7 +14,6 @@ def cost(config: CacheConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     files = mapped_bytes(metadata, layers, machine.memory)
     rows = int(config.cache_share * sum(map(sizes.decoded, metadata.node_features)))
     return StageEstimate(
-        stage="cache",
         memory=machine.base + 63 * sizes.nodes + machine.cores * sizes.block + arrays,
         mapped=LIBRARIES + files,
         output=rows,

@@ -168,7 +168,6 @@ class _Conversion:
             largest = max(tasks, key=lambda one: one.held)
             memory, mapped = largest.memory, largest.mapped
         return StageEstimate(
-            stage="convert",
             memory=memory,
             mapped=mapped,
             tasks=tasks,

@@ -14,7 +14,6 @@ def cost(config: IdMapConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     bits = 3 + max(sizes.num_parts - 1, 1).bit_length()
     output = rows * bits // 8
     return StageEstimate(
-        stage="idmap",
         memory=PYTHON + IDMAP + machine.cores * min(70 * MIB, 10 * rows),
         mapped=LIBRARIES // 2,
         output=output,

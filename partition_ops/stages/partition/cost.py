@@ -30,7 +30,6 @@ def _estimate(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageE
     memory, mapped = machine.base + engine.held + degrees + engine.mapped, LIBRARIES + engine.mapped
     tasks, spread_by = _ranks(config, engine, memory, mapped) if machine.workers else ((), "")
     return StageEstimate(
-        stage="partition",
         memory=max((task.memory for task in tasks), default=memory),
         mapped=mapped,
         tasks=tasks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from partition_ops.artifacts.cost import LIBRARIES, Machine, Sizes, StageEstimate, TaskEstimate
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.options.declare import MOST_TASKS
+from partition_ops.stages.prepare import STAGE
 from partition_ops.stages.prepare.options import ROW_BITS, PrepareConfig, range_shift
 
 BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
@@ -35,7 +36,6 @@ def cost(config: PrepareConfig, sizes: Sizes, machine: Machine) -> StageEstimate
         memory = max(task.memory for task in tasks)
         between = half_edge * sizes.half_edges + graph + 8 * sizes.nodes
     return StageEstimate(
-        stage="prepare",
         memory=memory,
         mapped=LIBRARIES,
         tasks=tasks,
@@ -45,7 +45,7 @@ def cost(config: PrepareConfig, sizes: Sizes, machine: Machine) -> StageEstimate
         temporary=half_edge * sizes.half_edges,
         cache=machine.fetched(sum(sizes.edge_file_bytes)) + machine.fetched_back(graph + between),
         seconds=1.0 + work_seconds(sizes.edges),
-        remedies=("Use --engine random, which needs no prepared graph.",),
+        remedies=(STAGE.remedy,),
     )
 
 

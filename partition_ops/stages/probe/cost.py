@@ -16,7 +16,6 @@ def cost(config: ProbeConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     parts = sizes.num_parts if config.parts is None else len(config.parts)
     batches = min(config.batches * parts, sizes.nodes // config.sampling.batch_size + parts)
     return StageEstimate(
-        stage="probe",
         memory=SAMPLER + 24 * max(metadata.num_nodes, default=0) + mapped,
         mapped=mapped,
         output=SMALL,

@@ -6,4 +6,4 @@ from partition_ops.stages.publish.options import PublishConfig
 
 def cost(config: PublishConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     """Estimate ``publish``."""
-    return StageEstimate(stage="publish", memory=PYTHON, output=SMALL, seconds=0.3)
+    return StageEstimate(memory=PYTHON, output=SMALL, seconds=0.3)

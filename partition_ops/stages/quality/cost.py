@@ -9,11 +9,10 @@ def cost(config: QualityConfig, sizes: Sizes, machine: Machine) -> StageEstimate
     """Estimate ``quality``."""
     metadata, layers = sizes.metadata, len(config.sampling.fanouts)
     if work(metadata, layers, sizes.num_parts) > MOST_WORK:  # there will be no figures of training
-        return StageEstimate(stage="quality", memory=PYTHON, mapped=LIBRARIES // 2, output=SMALL, seconds=0.4)
+        return StageEstimate(memory=PYTHON, mapped=LIBRARIES // 2, output=SMALL, seconds=0.4)
     arrays = model_bytes(metadata, layers)
     files = mapped_bytes(metadata, layers, machine.memory)
     return StageEstimate(
-        stage="quality",
         memory=machine.base + 51 * sizes.nodes + machine.cores * sizes.block + arrays,
         mapped=LIBRARIES + files,
         output=SMALL,

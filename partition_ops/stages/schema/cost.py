@@ -6,4 +6,4 @@ from partition_ops.stages.schema.options import SchemaConfig
 
 def cost(config: SchemaConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
     """Estimate ``schema``."""
-    return StageEstimate(stage="schema", memory=PYTHON, output=SMALL >> 8, seconds=0.1)
+    return StageEstimate(memory=PYTHON, output=SMALL >> 8, seconds=0.1)
