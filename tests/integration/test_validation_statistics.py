@@ -13,8 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from partition_ops.artifacts import layout
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.validate.connectivity import Connectivity, full_degrees
-from partition_ops.stages.validate.degrees import DEGREE_BINS
+from partition_ops.stages.validate.connectivity import DEGREE_BINS, Connectivity, full_degrees
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import open_store

@@ -88,12 +88,7 @@ def work_seconds(edges: int, input_bytes: int) -> float:
 
 
 def buckets_of_range(edges: int, ranges: int) -> int:
-    """Return the number of buckets of each range that a task searches.
-
-    Args:
-        edges: Number of edges of the graph.
-        ranges: Number of ranges.
-    """
+    """Return the number of buckets of each range that a task searches."""
     return max(min(-(-edges // (ranges * BUCKET_EDGES)), MOST_BUCKETS // ranges), 1)
 
 

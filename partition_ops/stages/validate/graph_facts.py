@@ -13,8 +13,7 @@ from partition_ops.chunked.edges import EdgeChunk
 from partition_ops.chunked.feature_reader import ChunkLayout, is_supported
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.chunked.names import EdgeType
-from partition_ops.stages.validate.connectivity import Components
-from partition_ops.stages.validate.degrees import DegreeFigures
+from partition_ops.stages.validate.connectivity import Components, DegreeFigures
 from partition_ops.storage import Store
 
 Ids = npt.NDArray[np.int64]

@@ -25,8 +25,7 @@ from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import METADATA, GraphMetadata, read_metadata_document
 from partition_ops.stages.validate.check import Defects
 from partition_ops.stages.validate.checks import CHECKS
-from partition_ops.stages.validate.connectivity import Components, Connectivity
-from partition_ops.stages.validate.degrees import DegreeFigures, degrees_of
+from partition_ops.stages.validate.connectivity import Components, Connectivity, DegreeFigures, degrees_of
 from partition_ops.stages.validate.edge_scan import EdgePositions
 from partition_ops.stages.validate.file_scan import FileFindings, scan_files
 from partition_ops.stages.validate.graph_facts import (

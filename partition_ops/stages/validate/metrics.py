@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from partition_ops.stages.validate.check import Check
 from partition_ops.stages.validate.checks import CHECKS
-from partition_ops.stages.validate.degrees import DEGREE_BINS
+from partition_ops.stages.validate.connectivity import DEGREE_BINS
 
 if TYPE_CHECKING:
     from partition_ops.chunked.metadata import Feature, GraphMetadata

@@ -43,12 +43,6 @@ def with_keys(
     graph and the rows of the user's table are known, its examples have these rows, too, and their sentences
     name them instead of the IDs and files of the graph that was made of the table.
 
-    Args:
-        defects: The findings.
-        metadata: Metadata of the graph.
-        source: Root of the graph.
-        find_rows: Finds the rows.
-
     Peak memory: 65,536 keys, the keys of the examples and a block of edges; that of ``find_rows``.
     """
     spec: Mapping[str, Any] = source.read_json(METADATA).get(NODE_IDS, {})

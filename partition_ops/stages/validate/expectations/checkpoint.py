@@ -103,7 +103,11 @@ def validate(
         result_format=RESULT_FORMAT,
     )
     results = context.checkpoints.add(checkpoint).run(run_id=RUN).run_results.values()
-    outcomes = [_outcome(result.suite_name, one) for result in results for one in _in_order(result.results)]
+    outcomes = [
+        _outcome(result.suite_name, one)
+        for result in results  # in the order of the suite; Great Expectations sorts them by column
+        for one in sorted(result.results, key=lambda one: one.expectation_config.meta["position"])
+    ]
     collect_pages(Path(context.root_directory) / SITE_FOLDER, Path(folder) / "data_docs")
     shutil.rmtree(work)
     return outcomes
@@ -131,23 +135,18 @@ def _definition(
     return context.validation_definitions.add(definition)
 
 
-def _in_order(results: list[Any]) -> list[Any]:
-    """Return the results in the order of the suite; Great Expectations sorts them by column."""
-    return sorted(results, key=lambda result: result.expectation_config.meta["position"])
-
-
 def _outcome(table: str, result: Any) -> dict[str, Any]:
+    """Return the arguments of an `Outcome`, from the result of an expectation.
+
+    Raises:
+        RejectedError: The expectation cannot be evaluated.
+    """
     info: dict[str, Any] = result.exception_info
     if info.get("raised_exception") is not False:  # one flat record, or one for each metric
         records = [info, *(record for record in info.values() if isinstance(record, dict))]
         messages = [str(one["exception_message"]) for one in records if one.get("exception_message")]
         where = result.expectation_config.meta["where"]
         raise RejectedError(f"{where} cannot be evaluated: " + "; ".join(messages))
-    return _outcome_of(table, result)
-
-
-def _outcome_of(table: str, result: Any) -> dict[str, Any]:
-    """Return the arguments of an `Outcome`, from the result of an expectation."""
     config = result.expectation_config
     rows = result.result.get("unexpected_index_list") or []
     observed = result.result.get("observed_value")
@@ -173,7 +172,7 @@ def _found(table: str, result: Any, rows: list[dict[str, Any]]) -> str:
     if rows:
         some = ", ".join(_row(row) for row in rows[:SHOWN_IN_SENTENCE])
         more = len(rows) - SHOWN_IN_SENTENCE
-        return _capital(f"{thing} {some}" + (f" and {more} more" if more > 0 else ""))
+        return f"{thing[:1].upper()}{thing[1:]} {some}" + (f" and {more} more" if more > 0 else "")
     if "observed_value" in result.result:
         observed = result.result["observed_value"]
         return f"{table} has " + ("no value" if observed is None else _text(observed))
@@ -209,7 +208,3 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.12g}"
     return str(value)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

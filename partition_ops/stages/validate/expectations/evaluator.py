@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -115,7 +115,7 @@ class Evaluator:
 
     def __init__(
         self,
-        suites: Sequence[Path | Suite] = (),
+        suites: Sequence[Suite] = (),
         *,
         columns: Collection[str] | None = None,
         patience: float = PATIENCE,
@@ -123,7 +123,8 @@ class Evaluator:
         merged = merge_suites(all_suites(suites))
         if columns is not None:
             merged = {
-                table: [one for one in all_ if _column(one) in columns] for table, all_ in merged.items()
+                table: [one for one in entries if one["config"].get("kwargs", {}).get("column") in columns]
+                for table, entries in merged.items()
             }
         self._scratch = temporary_folder()
         self._ready = False
@@ -197,10 +198,6 @@ class Evaluator:
         if "rejected" in answer:
             raise InvalidInputError(**answer["rejected"])
         return answer
-
-
-def _column(expectation: Mapping[str, Any]) -> object:
-    return expectation["config"].get("kwargs", {}).get("column")
 
 
 def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from partition_ops.errors import InvalidInputError
@@ -59,20 +57,6 @@ def read_suites(store: Store) -> list[Suite]:
     return [Suite(store.uri_of(key), store.read_json(key)) for key in keys]
 
 
-def read_suite(path: Path) -> Suite:
-    """Read a local file.
-
-    Raises:
-        InvalidInputError: It cannot be read, or is not JSON.
-    """
-    try:
-        return Suite(str(path), json.loads(path.read_bytes()))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"{path} cannot be read as an expectation suite: {error}", remedy="Correct or replace the file."
-        ) from error
-
-
 def check_suite(suite: Suite) -> None:
     """Raise InvalidInputError unless a suite matches the format and names columns of its table.
 
@@ -117,22 +101,18 @@ def merge_suites(suites: Iterable[Suite]) -> dict[str, list[dict[str, Any]]]:
     return merged
 
 
-def all_suites(extra: Sequence[Path | Suite]) -> list[Suite]:
+def all_suites(extra: Sequence[Suite]) -> list[Suite]:
     """Return our suites, then the user's, all checked.
 
     Raises:
         InvalidInputError: One of them is wrong.
     """
-    suites = base_suites() + [read_suite(one) if isinstance(one, Path) else one for one in extra]
+    suites = [*base_suites(), *extra]
     for suite in suites:
         check_suite(suite)
     return suites
 
 
 def check_evaluator_installed() -> None:
-    """Check that Great Expectations is installed, which checks suites and writes Data Docs.
-
-    Raises:
-        NotInstalledError: It is missing.
-    """
+    """Check that Great Expectations is installed, which checks suites and writes Data Docs."""
     check_installed("Checking expectations", "great_expectations")
