@@ -84,15 +84,7 @@ def convert_parmetis(
 
 
 class _Conversion:
-    """Converts the output for one graph.
-
-    Args:
-        config: Options.
-        files: The output of ``pm_dglpart``.
-        schema: The graph's schema.
-        schema_where: URI of the schema, for messages.
-        writer: Collects what is written.
-    """
+    """Converts the output for one graph."""
 
     def __init__(
         self,

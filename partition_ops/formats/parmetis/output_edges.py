@@ -45,9 +45,6 @@ class EdgeRows:
 class EdgeRowChecks:
     """Checks of rows with the columns `REMOVED_EDGE_COLUMNS` against a graph. Usable from several threads.
 
-    Args:
-        metadata: Metadata of the input graph.
-
     Peak memory: 1 byte an edge of the graph.
     """
 

@@ -19,7 +19,7 @@ from partition_ops.chunked.duplicate_search import DuplicateSearch
 from partition_ops.chunked.edges import EdgeBlock, EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.parmetis.text_files import edges_file, nodes_file, removed_edges_file, stats_file
-from partition_ops.formats.parmetis.text_rows import rows_at_once, text_rows
+from partition_ops.formats.parmetis.text_table import rows_at_once, text_rows
 from partition_ops.formats.parmetis.weights_and_attributes import Attributes, NodeWeights, chosen_attributes
 from partition_ops.storage import Store
 from partition_ops.system.parallel import map_in_threads, unordered_in_threads

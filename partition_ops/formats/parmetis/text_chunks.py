@@ -30,8 +30,7 @@ from partition_ops.formats.parmetis.text_files import (
     running_ids,
     stats_file,
 )
-from partition_ops.formats.parmetis.text_rows import rows_at_once, text_rows
-from partition_ops.formats.parmetis.text_table import TextBlock, TextTable
+from partition_ops.formats.parmetis.text_table import TextBlock, TextTable, rows_at_once, text_rows
 from partition_ops.storage import Store, StoredObject
 from partition_ops.system.progress import Advance, Progress
 

@@ -114,10 +114,6 @@ def find_part_file(folder: Store, part: int, name: str) -> str:
 class OutputFiles:
     """The output of ``pm_dglpart``; all files must exist before any is read.
 
-    Args:
-        config: Names and numbers.
-        source: The folder in which it ran.
-
     Raises:
         UsageError: DGL has no tensors of the dtype of the attributes.
         InvalidInputError: A partition's file is missing, or there are more partitions.

@@ -1,4 +1,4 @@
-"""Read tables of numbers in text with any white space between the fields, block by block.
+"""Read tables of numbers in text with any white space between the fields, block by block, and write rows.
 
 A block is read at the speed of pyarrow's CSV reader if exactly one space separates the fields; a block with
 other white space is converted to that form first.
@@ -24,6 +24,8 @@ Ids = npt.NDArray[np.int64]
 INT64 = np.dtype(np.int64)
 NEWLINE = 10
 PARSED_AT_ONCE = 1 << 20  # bytes in one thread
+FIELDS_AT_ONCE = 1 << 21  # that are written
+WRITTEN_AS = {np.dtype(np.bool_): np.uint8, np.dtype(np.float16): np.float32}  # what pyarrow can write
 
 
 @dataclass(frozen=True)
@@ -294,3 +296,28 @@ class TextTable:
 def _arrow_type(dtype: np.dtype[Any]) -> pa.DataType:
     # pyarrow reads no 16-bit floating-point numbers from text; numpy rounds them afterwards
     return pa.float32() if dtype == np.float16 else pa.from_numpy_dtype(dtype)
+
+
+def rows_at_once(attributes: int) -> int:
+    """Return how many rows with so many attributes to write at a time, for about 20 MiB of text."""
+    return max(1, FIELDS_AT_ONCE // (attributes + 4))
+
+
+def text_rows(columns: Sequence[Ids], attributes: Sequence[npt.NDArray[Any]] = ()) -> pa.Buffer:
+    """Return rows of non-negative integers and of attributes as text.
+
+    Args:
+        columns: (n,) int64 each, none negative.
+        attributes: (n, width) each, of numbers; written with as few digits as restore the number, booleans
+            as 0 and 1.
+
+    Returns:
+        The text, each row with its line end. Peak memory: the text and the columns once more.
+    """
+    arrays = [*columns, *(block[:, i] for block in attributes for i in range(block.shape[1]))]
+    written = [np.ascontiguousarray(array, WRITTEN_AS.get(array.dtype, array.dtype)) for array in arrays]
+    table = pa.table([pa.array(array) for array in written], names=list(map(str, range(len(arrays)))))
+    sink = pa.BufferOutputStream()
+    options = pa_csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
+    pa_csv.write_csv(table, sink, options)
+    return sink.getvalue()

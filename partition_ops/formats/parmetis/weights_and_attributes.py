@@ -43,7 +43,13 @@ class Attributes:
             }
             for name in names
         ]
-        self._widths = [max(map(_width, of_name.values())) for of_name in self._readers]
+        self._widths = [
+            max(  # a type without rows has none: its files may not tell
+                reader.rows and int(np.prod(reader.layout.shape, dtype=np.int64))
+                for reader in of_name.values()
+            )
+            for of_name in self._readers
+        ]
 
     @property
     def width(self) -> int:
@@ -125,11 +131,6 @@ def chosen_attributes(
     ]
     edge_types = list(map(str, metadata.edge_types))
     return Attributes(picked[0], metadata.node_types, readers), Attributes(picked[1], edge_types, readers)
-
-
-def _width(reader: FeatureReader) -> int:
-    """Return the number of values in a row; 0 for a type without rows, whose files may not tell."""
-    return reader.rows and int(np.prod(reader.layout.shape, dtype=np.int64))
 
 
 class NodeWeights:

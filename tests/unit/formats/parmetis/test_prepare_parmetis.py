@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from partition_ops.cli import main
 from partition_ops.formats.parmetis import prepare_text
 from partition_ops.formats.parmetis.schema_metadata import read_schema
-from partition_ops.formats.parmetis.text_rows import text_rows
+from partition_ops.formats.parmetis.text_table import text_rows
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import open_store
