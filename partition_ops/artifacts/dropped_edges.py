@@ -8,6 +8,7 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.table_files import parquet_file
 from partition_ops.storage import Store
 
 Ids = npt.NDArray[np.int64]
@@ -43,3 +44,12 @@ class ListedEdges:
                 others = found.get(type_id)
                 found[type_id] = ids if others is None else np.sort(np.concatenate([others, ids]))
         return found
+
+
+def num_dropped(output: Store, edge_type: str) -> int:
+    """Return the number of edges of a type that validation dropped, according to the export of ID maps."""
+    key = layout.dropped_edge_map(edge_type)
+    if not output.exists(key):
+        return 0
+    with parquet_file(output.local_copy(key), output.uri_of(key)) as file:
+        return int(file.metadata.num_rows)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import Counts, read_book
+from partition_ops.artifacts.dropped_edges import num_dropped
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.chunked.id_converter import Ids, InvalidIdError, TypeNames, check_range, read_ids
 from partition_ops.chunked.table_files import PARQUET_BATCH, parquet_file
@@ -181,25 +182,16 @@ class PartitionBook:
     def edge_id_map(self, etype: Any) -> IdMap:
         """Return the whole ID map of an edge type, as mapped arrays."""
         name, count = self.edges.names.name_of(etype), self.edges.count(etype)
-        return self._id_map(layout.edge_id_map(name), count, dropped_key=layout.dropped_edge_map(name))
+        return self._id_map(layout.edge_id_map(name), count, edge_type=name)
 
-    def _id_map(self, key: str, count: int, *, dropped_key: str = "") -> IdMap:
-        """Return the ID map of a type, unpacked once.
-
-        Args:
-            key: Its Parquet file.
-            count: Number of nodes or edges of the type in the output.
-            dropped_key: Key of the file with the edges that validation dropped, which may be missing.
-        """
+    def _id_map(self, key: str, count: int, *, edge_type: str | None = None) -> IdMap:
+        """Return the ID map of a type, unpacked once, from its key and the number of IDs in the output."""
         if key not in self._maps:
-            path, dropped = self._output.local_copy(key), 0
+            path = self._output.local_copy(key)
             if self._folder is None:
                 self._folder = new_folder()
                 weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-            if dropped_key and self._output.exists(dropped_key):
-                listed = self._output.local_copy(dropped_key)
-                with parquet_file(listed, self._output.uri_of(dropped_key)) as file:
-                    dropped = int(file.metadata.num_rows)
+            dropped = num_dropped(self._output, edge_type) if edge_type else 0
             # a number as its name: that of a type may be too long with what is before it
             folder = self._folder / str(len(self._maps))
             self._maps[key] = IdMap(path, self._output.uri_of(key), count, folder, dropped=dropped)

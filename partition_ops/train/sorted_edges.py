@@ -15,9 +15,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_stats
-from partition_ops.chunked.table_files import parquet_file
+from partition_ops.artifacts.dropped_edges import num_dropped
 from partition_ops.formats.columns import Array, StoredArray
 from partition_ops.system.compilation import compiled, compiled_with_arrays
 from partition_ops.train.output_files import (
@@ -166,13 +165,10 @@ class EdgeFiles:
 
     def _count_ids(self, type_id: int) -> int:
         """Return the number of edge IDs of a type, in the output or in the input."""
-        book = self._files.book
-        dropped = layout.dropped_edge_map(book.edges.names.names[type_id])
-        if self._ids == "new" or not self._files.output.exists(dropped):
-            return book.edges.count(type_id)
-        path = self._files.output.local_copy(dropped)
-        with parquet_file(path, self._files.output.uri_of(dropped)) as file:
-            return book.edges.count(type_id) + int(file.metadata.num_rows)
+        edges = self._files.book.edges
+        name = edges.names.names[type_id]
+        dropped = 0 if self._ids == "new" else num_dropped(self._files.output, name)
+        return edges.count(type_id) + dropped
 
     def _num_present(self) -> list[int]:
         """Return the number of edges of each type in the graphs of the open partitions."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
+from partition_ops.artifacts.dropped_edges import num_dropped
 from partition_ops.artifacts.write_access import check_file, files_behind
 from partition_ops.chunked.table_files import parquet_file
 from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, one_of
@@ -214,11 +215,7 @@ class TypeMap:
             raise _no_map(run, key, self.what)
         self._path = run.local_copy(key)
         self.where = run.uri_of(key)
-        self.dropped = 0
-        dropped = layout.dropped_edge_map(edge_type or "")
-        if edge_type is not None and run.exists(dropped):
-            with parquet_file(run.local_copy(dropped), run.uri_of(dropped)) as file:
-                self.dropped = int(file.metadata.num_rows)
+        self.dropped = 0 if edge_type is None else num_dropped(run, edge_type)
 
     @cached_property
     def part_sizes(self) -> list[int]:
