@@ -27,7 +27,7 @@ from benchmarks.growing_graph import GrowingGraph
 from benchmarks.growth_page import page
 from benchmarks.processes import machine, measure
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
+from partition_ops.artifacts.graph_counts import node_counts_of_graph, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
@@ -141,7 +141,7 @@ def _step(folder: Path, run: Path, parts: int, state: dict[int, Any]) -> dict[st
     source = open_store(str(folder))
     metadata = load_metadata(source)
     problem = Problem(PartitionConfig(num_parts=parts), metadata, open_store(str(run)), source)
-    graph, now = Graph.of_input(problem.graph), GraphCounts.of_graph(metadata)
+    graph, now = Graph.of_input(problem.graph), node_counts_of_graph(metadata)
     full = find_engine(ENGINE).partition(problem)
     degrees = np.diff(graph.offsets).astype(np.int32)
     if parts not in state:

@@ -1,9 +1,8 @@
-"""Numbers of nodes and edges of a graph, now or when it was partitioned, and whether its node IDs hold."""
+"""Numbers of nodes of a graph, now or when it was partitioned, and whether its node IDs hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -19,57 +18,50 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 
 INGEST_AGAIN = "Ingest the tables again."
+NodeCounts = Mapping[str, int]
+"""Numbers of nodes by type, in the order of the types."""
 StillThere = Mapping[str, npt.NDArray[np.bool_]]
 """By type with nodes that were left out, (previous nodes,) which have an ID now; their order is the same."""
 
 
-@dataclass(frozen=True)
-class GraphCounts:
-    """Numbers of nodes by type, in the order of the types."""
+def node_counts_of_run(run: Store) -> NodeCounts:
+    """Return the numbers of nodes of the input of a finished run.
 
-    nodes: Mapping[str, int]
-
-    @classmethod
-    def of_run(cls, run: Store) -> GraphCounts:
-        """Return the counts of the input of a finished run.
-
-        Raises:
-            InvalidInputError: The run is not finished, or its schema is broken.
-        """
-        schema = read_document(run, layout.schema_file(read_manifest(run)["graph_name"]), "schema")
-        return cls({name: end - begin for name, (begin, end) in schema["nid"].items()})
-
-    @classmethod
-    def of_graph(cls, metadata: GraphMetadata) -> GraphCounts:
-        """Return the counts of an input graph."""
-        return cls(dict(zip(metadata.node_types, metadata.num_nodes, strict=True)))
+    Raises:
+        InvalidInputError: The run is not finished, or its schema is broken.
+    """
+    schema = read_document(run, layout.schema_file(read_manifest(run)["graph_name"]), "schema")
+    return {name: end - begin for name, (begin, end) in schema["nid"].items()}
 
 
-def find_id_change(
-    before: GraphCounts, now: GraphCounts, still_there: StillThere | None = None
-) -> str | None:
+def node_counts_of_graph(metadata: GraphMetadata) -> NodeCounts:
+    """Return the numbers of nodes of an input graph."""
+    return dict(zip(metadata.node_types, metadata.num_nodes, strict=True))
+
+
+def find_id_change(before: NodeCounts, now: NodeCounts, still_there: StillThere | None = None) -> str | None:
     """Return why the type-wise IDs of old nodes are not known any more, as a clause, or None if they are.
 
     New node types may stand anywhere among the old ones. Edges and edge types may be added and removed.
     """
-    for name, count in before.nodes.items():
-        if name not in now.nodes:
+    for name, count in before.items():
+        if name not in now:
             return f"the node type {name!r} is gone"
         kept = (still_there or {}).get(name)
         if kept is not None and len(kept) != count:
             return f"{name!r} was renumbered after a graph with {len(kept)} nodes of the type, not {count}"
         count = count if kept is None else int(kept.sum())
-        if now.nodes[name] < count:
-            return f"the node type {name!r} has shrunk from {count} to {now.nodes[name]} nodes"
-    order = [name for name in now.nodes if name in before.nodes]
-    if order != list(before.nodes):
-        return f"the order of the node types has changed from {_listed(before.nodes)} to {_listed(order)}"
+        if now[name] < count:
+            return f"the node type {name!r} has shrunk from {count} to {now[name]} nodes"
+    order = [name for name in now if name in before]
+    if order != list(before):
+        return f"the order of the node types has changed from {_listed(before)} to {_listed(order)}"
     return None
 
 
 def spread_old_values(
-    before: GraphCounts,
-    now: GraphCounts,
+    before: NodeCounts,
+    now: NodeCounts,
     values: npt.NDArray[np.int32],
     missing: int,
     still_there: StillThere | None = None,
@@ -77,8 +69,8 @@ def spread_old_values(
     """Return values of the old nodes as values of all nodes.
 
     Args:
-        before: The old graph.
-        now: The grown graph.
+        before: Numbers of nodes of the old graph.
+        now: Those of the grown graph.
         values: (old nodes,) by homogeneous ID of the old graph.
         missing: Value of the new nodes.
         still_there: Which old nodes have an ID, of types with others.
@@ -86,10 +78,10 @@ def spread_old_values(
     Returns:
         (nodes,) int32, by homogeneous ID.
     """
-    result = np.full(sum(now.nodes.values()), missing, np.int32)
-    begins = dict(zip(now.nodes, accumulate(now.nodes.values(), initial=0), strict=False))
-    ends = accumulate(before.nodes.values(), initial=0)
-    for name, (begin, end) in zip(before.nodes, pairwise(ends), strict=True):
+    result = np.full(sum(now.values()), missing, np.int32)
+    begins = dict(zip(now, accumulate(now.values(), initial=0), strict=False))
+    ends = accumulate(before.values(), initial=0)
+    for name, (begin, end) in zip(before, pairwise(ends), strict=True):
         kept = (still_there or {}).get(name)
         old = values[begin:end] if kept is None else values[begin:end][kept]
         result[begins[name] : begins[name] + len(old)] = old
@@ -143,7 +135,7 @@ def _previous_ids(source: Store, key: str, column: str) -> npt.NDArray[np.int64]
         return found
 
 
-def still_there_of(run: Store, counts: Mapping[str, int]) -> StillThere:
+def still_there_of(run: Store, counts: NodeCounts) -> StillThere:
     """Return the same of a run, as ``partition`` has written it."""
     folder = run.child(layout.ASSIGNMENT)
     keys = {name: layout.assignment_still_there(name) for name in counts}

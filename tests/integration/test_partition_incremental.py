@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
+from partition_ops.artifacts.graph_counts import node_counts_of_graph, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun
@@ -336,7 +336,7 @@ def test_old_values_keep_their_type_wise_ids(
     folder = tmp_path_factory.mktemp("carried")
     larger = grown(graph, share=0.5, seed=seed)
     before, now = (
-        GraphCounts.of_graph(load_metadata(open_store(str(one.write(folder / name)))))
+        node_counts_of_graph(load_metadata(open_store(str(one.write(folder / name)))))
         for name, one in (("before", graph), ("now", larger))
     )
     values = np.arange(sum(graph.nodes.values()), dtype=np.int32)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partition_ops.artifacts.graph_counts import GraphCounts, spread_old_values
+from partition_ops.artifacts.graph_counts import node_counts_of_graph, spread_old_values
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.stages.partition.engines.two_level import ENGINE
 from partition_ops.stages.partition.incremental.near_home import regroup
@@ -58,7 +58,7 @@ def grown_problem(folder: Path, config: PartitionConfig) -> tuple[Problem, Previ
         prepared(communities(sizes), folder / name, config)
         for sizes, name in ((SIZES, "before"), (LARGER, "after"))
     )
-    counts = [GraphCounts.of_graph(problem.metadata) for problem in (before, after)]
+    counts = [node_counts_of_graph(problem.metadata) for problem in (before, after)]
     return after, PreviousAssignment(spread_old_values(*counts, ENGINE.partition(before), -1), None)
 
 

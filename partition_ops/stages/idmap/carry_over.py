@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,18 @@ import pyarrow.parquet as pq
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_parts
-from partition_ops.artifacts.graph_counts import GraphCounts, StillThere, new_places, still_there_of
+from partition_ops.artifacts.graph_counts import (
+    NodeCounts,
+    StillThere,
+    new_places,
+    node_counts_of_graph,
+    node_counts_of_run,
+    still_there_of,
+)
 from partition_ops.artifacts.partition_book import PartitionBook, PartRanges
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.artifacts.verified_run import VerifiedRun, keeps_old_ids, open_earlier_run, read_migration
+from partition_ops.chunked.id_converter import TypeNames
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Artifact, Store
@@ -121,7 +129,7 @@ def _left_out_between(old_run: Store, new_run: Store) -> StillThere:
 
     Both may be runs over one graph, which has continued a third one.
     """
-    counts = GraphCounts.of_run(old_run).nodes
+    counts = node_counts_of_run(old_run)
     old, new = (still_there_of(run, counts) for run in (old_run, new_run))
     same_graph = {*old} == {*new} and all(np.array_equal(old[name], new[name]) for name in old)
     return {} if same_graph else {name: one for name, one in new.items() if len(one) == counts[name]}
@@ -171,19 +179,22 @@ def write_carry_over(task: ArtifactWriter, metadata: GraphMetadata) -> int:
     migration = read_migration(task.destination)
     if migration is None or not keeps_old_ids(migration):
         return 0
-    now = GraphCounts.of_graph(metadata)
     with open_earlier_run(task.destination) as run:
-        before = GraphCounts.of_run(run)
-        old, new = Numbering.read(run, before.nodes), Numbering.read(task.destination, now.nodes)
-    kept = still_there_of(task.destination, before.nodes)
+        before = node_counts_of_run(run)
+        old = Numbering.read(run, before)
+    new = Numbering.read(task.destination, node_counts_of_graph(metadata))
+    kept = still_there_of(task.destination, before)
 
     def write(name: str) -> Artifact:
-        rows = _assigned_batches(old, new, name, kept.get(name))
+        (originals, _), (_, found) = old.type_wise(name), new.type_wise(name)
+        rows = _batches(
+            old.ranges, new.ranges, lambda ids, _: originals[ids], lambda ids, _: found[ids], name, kept
+        )
         return write_map(task.destination, layout.carry_over_map(name), rows)
 
-    for written in map_in_threads(write, before.nodes):
+    for written in map_in_threads(write, before):
         task.wrote(written)
-    return sum(int(kept[name].sum()) if name in kept else count for name, count in before.nodes.items())
+    return sum(int(kept[name].sum()) if name in kept else count for name, count in before.items())
 
 
 @dataclass(frozen=True)
@@ -192,20 +203,21 @@ class Numbering:
 
     Attributes:
         parts: By node type, (nodes,) int32, the partition of each node.
-        sizes: By node type, (parts,) int64, number of nodes in each partition.
+        ranges: The new IDs of each partition.
     """
 
     parts: dict[str, npt.NDArray[np.int32]]
-    sizes: dict[str, Ids]
+    ranges: PartRanges
 
     @classmethod
-    def read(cls, run: Store, counts: Mapping[str, int]) -> Numbering:
+    def read(cls, run: Store, counts: NodeCounts) -> Numbering:
         folder = run.child(layout.ASSIGNMENT)
         num_parts = int(folder.read_json(layout.ASSIGNMENT_META)["num_parts"])
         everything = read_parts(folder, counts, num_parts)
         places = np.cumsum(list(counts.values()))[:-1]
         parts = dict(zip(counts, np.split(everything, places), strict=True))
-        return cls(parts, {name: np.bincount(one, minlength=num_parts) for name, one in parts.items()})
+        sizes = {name: (*np.bincount(one, minlength=num_parts).tolist(),) for name, one in parts.items()}
+        return cls(parts, PartRanges(TypeNames("node", list(counts)), sizes))
 
     def type_wise(self, name: str) -> tuple[Ids, Ids]:
         """Return original IDs by type-wise new ID, and the inverse; (nodes,) int64 each."""
@@ -213,31 +225,3 @@ class Numbering:
         inverse = np.empty(len(order), np.int64)
         inverse[order] = np.arange(len(order))
         return order, inverse
-
-    def homogeneous(self, name: str, type_new_ids: Ids) -> Ids:
-        """Return homogeneous new IDs of type-wise new IDs of a type."""
-        mine = self.sizes[name]
-        type_wise = np.cumsum(mine) - mine
-        names = list(self.sizes)
-        of_parts = np.sum([self.sizes[other] for other in names], axis=0)
-        begins = np.cumsum(of_parts) - of_parts
-        for other in names[: names.index(name)]:
-            begins = begins + self.sizes[other]
-        part = np.searchsorted(np.cumsum(mine), type_new_ids, side="right")
-        found: Ids = type_new_ids + (begins - type_wise)[part]
-        return found
-
-
-def _assigned_batches(
-    old: Numbering, new: Numbering, name: str, kept: npt.NDArray[np.bool_] | None
-) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
-    """Yield the same columns from two assignments, for the nodes that are ``kept``, or for all."""
-    originals, _ = old.type_wise(name)
-    _, found = new.type_wise(name)
-    if kept is not None:
-        originals = new_places(kept)[originals]
-    for first in range(0, len(originals), ROWS):
-        old_typed = np.arange(first, min(len(originals), first + ROWS))
-        old_typed = old_typed[originals[old_typed] >= 0]
-        typed = found[originals[old_typed]]
-        yield old.homogeneous(name, old_typed), old_typed, new.homogeneous(name, typed), typed

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import num_parts_of, read_parts
 from partition_ops.artifacts.documents import read_document
-from partition_ops.artifacts.graph_counts import GraphCounts, StillThere, find_id_change
+from partition_ops.artifacts.graph_counts import NodeCounts, StillThere, find_id_change, node_counts_of_run
 from partition_ops.artifacts.parhip import read_degrees
 from partition_ops.artifacts.verified_run import VerifiedRun, read_migration, verified_run
 from partition_ops.errors import InvalidInputError, UsageError
@@ -69,7 +69,7 @@ class PreviousRun:
     def __init__(self, run: Store, still_there: StillThere) -> None:
         self.still_there = still_there
         self.store = verified_run(run)  # says so where it is not finished
-        self.counts = GraphCounts.of_run(self.store)
+        self.counts = node_counts_of_run(self.store)
         self.num_parts = num_parts_of(self._assignment)
 
     def check_assignment(self) -> None:
@@ -83,7 +83,7 @@ class PreviousRun:
         """SHA-256 of its manifest, and so of everything that it has written."""
         return self.store.manifest_sha256
 
-    def unusable(self, now: GraphCounts, num_parts: int, trainers: int) -> str | None:
+    def unusable(self, now: NodeCounts, num_parts: int, trainers: int) -> str | None:
         """Return why a run with such counts and options cannot begin from its assignment; None if it can."""
         if self.num_parts != num_parts:
             return f"the number of partitions has changed from {self.num_parts} to {num_parts}"
@@ -96,7 +96,7 @@ class PreviousRun:
         if self._trainers == 1:
             return self.read_machines()
         arrays = [np.zeros(0, np.int32)]
-        for name, count in self.counts.nodes.items():
+        for name, count in self.counts.items():
             key = layout.assignment_trainers(name)
             array = np.load(self._assignment.local_copy(key), allow_pickle=False)
             most = self.num_parts * self._trainers
@@ -110,7 +110,7 @@ class PreviousRun:
 
     def read_machines(self) -> Parts:
         """Return (old nodes,) int32, the partition of every old node."""
-        return read_parts(self._assignment, self.counts.nodes, self.num_parts)
+        return read_parts(self._assignment, self.counts, self.num_parts)
 
     def read_degrees(self) -> npt.NDArray[np.int32] | None:
         """Return (old nodes,) int32, their numbers of neighbours; None if the run has not kept its graph."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.graph_counts import GraphCounts, find_id_change, spread_old_values
+from partition_ops.artifacts.graph_counts import find_id_change, node_counts_of_graph, spread_old_values
 from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.artifacts.verified_run import DRIFTED
 from partition_ops.chunked.feature_reader import feature_readers
@@ -79,7 +79,7 @@ class _Repartition:
         self.engine = engine
         self.previous = previous
         self.trainers = problem.config.num_trainers_per_machine
-        self.now = GraphCounts.of_graph(problem.metadata)
+        self.now = node_counts_of_graph(problem.metadata)
         self.most_drift = engine.most_drift(problem) if engine.needs_graph else problem.config.drift
 
     def run(self) -> Outcome:
