@@ -19,7 +19,7 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.stages.idmap import targets
+from partition_ops.stages.idmap import export
 from partition_ops.stages.idmap.export import export_id_maps
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.idmap.return_mapping import return_mapping
@@ -101,7 +101,7 @@ def test_rows_are_written_group_by_group(tmp_path: Path, monkeypatch: pytest.Mon
     source, out = run(library(), tmp_path)
     whole = pq.read_table(out.local_copy(layout.node_id_map("paper")))
     out.delete([layout.record("idmap")])
-    monkeypatch.setattr(targets, "ROWS", 4)
+    monkeypatch.setattr(export, "ROWS", 4)
     export_id_maps(ALL, source, out)
     with pq.ParquetFile(out.local_copy(layout.node_id_map("paper"))) as file:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
