@@ -1,4 +1,4 @@
-"""Figures of a graph's runs, ``quality/history.json``, and how long the stages of a run took."""
+"""Figures of a graph's runs: ``quality/history.json``."""
 
 from __future__ import annotations
 
