@@ -349,10 +349,15 @@ def _ibis_type(kind: pa.DataType, where: str) -> str:
     known = {"bool": "boolean", "float": "float32", "double": "float64", "halffloat": "float16"}
     known |= {"string": "string", "date32[day]": "date", "null": "null"}
     if str(kind) not in known and not pa.types.is_integer(kind):
-        raise InvalidInputError(
-            f"{where} has a type that is neither a key nor a feature",
-            found=str(kind),
-            expected="numbers, text, booleans, dates, times, or lists of numbers",
-            remedy="Set its type with 'types' of the table in graph.yaml.",
-        )
+        raise odd_type(where, str(kind))
     return known.get(str(kind), str(kind))
+
+
+def odd_type(where: str, found: str | Sequence[str]) -> InvalidInputError:
+    """Return the error about a column that can be neither a key nor a feature."""
+    return InvalidInputError(
+        f"{where} has a type that is neither a key nor a feature",
+        found=found,
+        expected="numbers, text, booleans, dates, times, or lists of numbers",
+        remedy="Set its type with 'types' of the table in graph.yaml.",
+    )

@@ -341,23 +341,27 @@ class Findings:
         )
 
     def check_numbers(self, spec: TypeTable) -> None:
-        """Reject a feature of numbers whose column has text, with the first values that are no numbers."""
-        for feature, column in ((one, name) for one in spec.features for name in one.parts):
-            kind = self.sources[spec.name].schema.field(column).type
-            if feature.transform in CATEGORIES or feature.separator or not pa.types.is_string(kind):
+        """Reject a column of numbers or times that has text, with the first values that are neither."""
+        features = [f for f in spec.features if f.transform not in CATEGORIES and not f.separator]
+        columns = [(f"feature {f.name!r}", name) for f in features for name in f.parts]
+        splits = [one.split for one in (spec, *spec.labels.values()) if one.split is not None]
+        columns += [("split", split.time) for split in splits if split.time]
+        for use, column in columns:
+            if not pa.types.is_string(self.sources[spec.name].schema.field(column).type):
                 continue
 
-            def is_no_number(table: ibis.Table, name: str = column) -> Any:
-                return table[name].notnull() & table[name].try_cast("float64").isnull()
-
-            rows = self._rows(spec, is_no_number, [*spec.keys, column], 3)
+            rows: list[str] = []
+            for kinds in (["float64", "timestamp"], ["float64"]):  # or numbers beside times
+                condition = partial(_is_none_of, name=column, kinds=kinds)
+                rows = rows or self._rows(spec, condition, [*spec.keys, column], 3)
+            others = ", use the transform one-hot or hash, or list the column under 'text'"
             empty = not self.sources[spec.name].rows
             what = "no type" if empty else "text"
             raise InvalidInputError(
-                f"{spec.about}: feature {feature.name!r}: the column {column!r} has {what}",
+                f"{spec.about}: {use}: the column {column!r} has {what}",
                 found=rows or ("a table without rows" if empty else "numbers, written as text"),
-                expected="numbers",
-                remedy="Correct the rows, use the transform one-hot or hash, or list the column under 'text'."
+                expected="numbers or times",
+                remedy=f"Correct the rows{'' if use == 'split' else others}."
                 if rows
                 else f"Set its type in graph.yaml: types: {{{column}: float64}}.",
             )
@@ -449,6 +453,11 @@ class Findings:
 def _is_not_finite(table: ibis.Table, name: str) -> Any:
     """Return a condition; with ``isnan``, DuckDB 2.0 finds no NaN in a file whose statistics have none."""
     return table[name].cast("string").isin(["nan", "inf", "-inf"])
+
+
+def _is_none_of(table: ibis.Table, name: str, kinds: Sequence[str]) -> Any:
+    """Return a condition: there is a text, which is no value of some types."""
+    return ibis.and_(table[name].notnull(), *(table[name].try_cast(kind).isnull() for kind in kinds))
 
 
 def _is_twice(table: ibis.Table, columns: Sequence[str]) -> Any:

@@ -18,19 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.chunked.table_files import first_sentence
-from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, one_of, some_of
+from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError, clipped, one_of, some_of
 from partition_ops.stages.ingest.engines import (
     RESERVED,
     TYPES,
     DuckDB,
     ibis_types,
     literal,
+    odd_type,
     parquet,
     plain_type,
     quoted,
 )
 from partition_ops.stages.ingest.files_query import FilesQuery
 from partition_ops.stages.ingest.graph_types import TableFile
+from partition_ops.stages.ingest.problems import LONGEST
 from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
 from partition_ops.stages.ingest.table_source import ROWS, FoundFile, OpenRoot, Place, TableSource
 from partition_ops.storage import Store
@@ -219,7 +221,7 @@ def open_table(
     schemas = [pq.read_schema(path) for path in paths]
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
     names = tuple(file.name for file in source.files)
-    return ParquetTable(spec.name, tuple(paths), names, _one_schema(source, schemas), rows)
+    return ParquetTable(spec.name, tuple(paths), names, _one_schema(source, paths, schemas), rows)
 
 
 def column_names(found: FoundTable, scratch: Path, duckdb: DuckDB, where: str) -> list[str]:
@@ -378,7 +380,7 @@ def _without_twins(source: TableSource, path: Path, columns: Sequence[str]) -> P
         return source.write_parquet(file.schema_arrow, file.iter_batches(ROWS, columns=[*columns]), columns)
 
 
-def _one_schema(source: TableSource, schemas: Sequence[pa.Schema]) -> pa.Schema:
+def _one_schema(source: TableSource, paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
     """Return the types of the columns that are used.
 
     Raises:
@@ -391,5 +393,22 @@ def _one_schema(source: TableSource, schemas: Sequence[pa.Schema]) -> pa.Schema:
         if len(kinds) > 1:
             raise source.mixed_types(name, [*kinds.items()])
     found = pa.schema([(name, plain_type(schemas[0].field(name).type)) for name in source.used])
-    ibis_types(found, f"{source.about}{source.spec.name}: ")
+    about = f"{source.about}{source.spec.name}: "
+    for name in source.used:
+        if str(found.field(name).type) == "extension<arrow.json>":  # values of several kinds
+            raise odd_type(f"{about}the column {name!r}", _first_of_each_kind(source, paths, name))
+    ibis_types(found, about)
     return found
+
+
+def _first_of_each_kind(source: TableSource, paths: Sequence[Path], column: str) -> list[str]:
+    """Return the first value of each kind of a column of JSON, such as numbers and texts, with its row."""
+    value = quoted(column)
+    rows = source.duckdb.query(
+        "SELECT arg_min(value, place), min(place) AS place FROM"
+        f" (SELECT CAST({value} AS VARCHAR) AS value,"
+        f" regexp_replace(json_type({value}), 'U?BIGINT', 'DOUBLE')"
+        f" AS kind, (file_index, file_row_number) AS place FROM {parquet(paths)})"
+        " WHERE kind IS NOT NULL GROUP BY kind ORDER BY place"
+    )
+    return [f"{clipped(text, LONGEST)} in {source.files[at].name}, row {row}" for text, (at, row) in rows]

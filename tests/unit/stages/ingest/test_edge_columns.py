@@ -124,6 +124,19 @@ def test_messages(tmp_path: Path, change: tuple[str, str], rows: Any, message: s
         ingest(write_bank(tmp_path / "bank", GRAPH.replace(*change), rows), tmp_path / "graph")
 
 
+@pytest.mark.parametrize("use", ["time: at", "split: {time: at, val: 2024-01-03}"])
+def test_only_times_that_are_none_are_shown(tmp_path: Path, use: str) -> None:
+    rows = [{**PAYMENTS[0], "at": "2024-01-01"}, {**PAYMENTS[1], "at": "2024-13-45"}]
+    (tmp_path / "graph.yaml").write_text(
+        "graph_name: bank\nnodes: {account: }\nedges: {account:pays:account:"
+        f" {{table: payments.csv, src: payer, dst: payee, {use}}}}}"
+    )
+    write_csv(tmp_path / "payments.csv", rows)
+    with pytest.raises(InvalidInputError, match="the column 'at' has text") as refused:
+        ingest(tmp_path, tmp_path / "graph")
+    assert refused.value.found == ["payer 'a', payee 'b', at '2024-13-45' in payments.csv, row 1"]
+
+
 @pytest.mark.parametrize(("reverse", "name"), [("true", "rev_pays"), ("paid_by", "paid_by")])
 def test_reverse_edges_are_named_and_not_written(tmp_path: Path, reverse: str, name: str) -> None:
     graph = GRAPH.replace("    label", f"    reverse: {reverse}\n    label")

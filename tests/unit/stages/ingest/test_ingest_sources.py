@@ -424,5 +424,6 @@ def test_a_column_that_is_neither_key_nor_feature_is_named_with_its_table(tmp_pa
         "edges:\n  place:road:place: {table: roads.jsonl, src: a, dst: b}\n"
     )
     wanted = r"edges 'place:road:place': roads\.jsonl: the column 'b' has a type that is neither a key"
-    with pytest.raises(InvalidInputError, match=wanted):
+    with pytest.raises(InvalidInputError, match=wanted) as refused:
         ingest(tmp_path, tmp_path / "graph")
+    assert refused.value.found == ["2 in roads.jsonl, row 0", '"3" in roads.jsonl, row 1']
