@@ -211,9 +211,9 @@ def add_rows(
 
 @compiled
 def weigh_edges(
-    first: Counts, groups: Ids, messages: Singles, cost: float, weights: Singles, begin: int, end: int
+    first: Counts, groups: Ids, messages: Singles, weights: Singles, begin: int, end: int
 ) -> None:
-    """Write the expected rows, times a cost, that a batch reads over each out-edge of some nodes.
+    """Write the expected rows that a batch reads over each out-edge of some nodes.
 
     A row is read with probability 1 - exp(-m), m being the sum over its edges of -log(1 - q), which are the
     messages here, in the first column; each edge gets its share of m.
@@ -222,7 +222,7 @@ def weigh_edges(
         total = 0.0
         for i in range(first[node], first[node + 1]):
             total += messages[unsigned(groups[unsigned(i)]), 0]
-        factor = -np.expm1(-total) / total * cost if total > 0 else 0.0
+        factor = -np.expm1(-total) / total if total > 0 else 0.0
         for i in range(first[node], first[node + 1]):
             weights[unsigned(i)] = messages[unsigned(groups[unsigned(i)]), 0] * factor
 

@@ -255,7 +255,7 @@ class TrafficModel:
         self._read(self._batches(parts, columns), int(parts.max(initial=0)) + 1, reads, sampled=False)
         return reads
 
-    def edge_weights(self, num_parts: int = 1, costs: Sequence[float] | None = None) -> Singles:
+    def edge_weights(self, num_parts: int = 1) -> Singles:
         """Return (edges,) float32: expected rows that a batch reads over each edge, before any assignment.
 
         The weights of the out-edges of a node add up to the probability that a batch reads it through an
@@ -264,7 +264,6 @@ class TrafficModel:
 
         Args:
             num_parts: Number of partitions. With 1, the seeds are drawn from all train nodes.
-            costs: (node types,) cost of a row by type, such as its bytes; 1 if it is left out.
 
         Returns:
             The weights in the order of ``edges.groups``; see `add_to_half_edges`.
@@ -277,14 +276,8 @@ class TrafficModel:
         nowhere = np.zeros(self.edges.num_nodes, np.int32)
         messages = self._layers(self._batches(nowhere, [(EVERY_TRAINER, chance, 1.0)]))
         take_logs(messages)
-        by_type = np.ones(self._num_types) if costs is None else np.asarray(costs, np.float64)
-
-        def weigh(piece: tuple[int, int, int]) -> None:
-            begin, end, type_id = piece
-            graph = self.edges.first, self.edges.groups
-            weigh_edges(*graph, messages, float(by_type[type_id]), weights, begin, end)
-
-        deque(map_in_threads(weigh, self._pieces(), workers=self.workers), maxlen=0)
+        weigh = partial(weigh_edges, self.edges.first, self.edges.groups, messages, weights)
+        _in_ranges(weigh, self.edges.num_nodes)
         return weights
 
     def _columns(self, part: int, seeds: int) -> list[tuple[int, float, float]]:

@@ -273,8 +273,8 @@ def test_edge_weights_are_the_rows_read_over_each_edge() -> None:
     both = TrafficModel(edges, train, Sampling((2,), 1)).edge_weights()
     assert edges.destinations().tolist() == [0, 3, 0]
     assert both.tolist() == pytest.approx([1, 0, 1])
-    one = TrafficModel(edges, train, Sampling((1,), 1)).edge_weights(costs=[10])
-    assert one.tolist() == pytest.approx([5, 0, 5])
+    one = TrafficModel(edges, train, Sampling((1,), 1)).edge_weights()
+    assert one.tolist() == pytest.approx([0.5, 0, 0.5])
     seeds = TrafficModel(edges, np.array([True, False, False, True]), Sampling((2,), 1))
     assert seeds.edge_weights().tolist() == pytest.approx([0.375, 0.375, 0.5])  # 1 is read with 1 - 0.5 ** 2
     assert seeds.edge_weights(num_parts=2).tolist() == pytest.approx([0.5, 0.5, 1])
