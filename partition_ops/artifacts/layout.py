@@ -181,74 +181,36 @@ def cached_rows(part: int, node_type: str, feature: str) -> str:
 
 CONVERT_PLAN = f"{SCRATCH}/convert/plan.json"
 BUCKETS = f"{SCRATCH}/convert/buckets"  # folder of the files between scatter and gather
+EDGES, EDGE_INDEX, ROWS, ROW_INDEX = "edges.bin", "edges.json", "features.bin", "features.json"
 
 
-def bucket_edges(group: int) -> str:
-    """Return the key of the edges of a group of chunks, by the partition that owns them."""
-    return f"{BUCKETS}/group{group}/edges.bin"
-
-
-def bucket_index(group: int) -> str:
-    """Return the key of the index of `bucket_edges`."""
-    return f"{BUCKETS}/group{group}/edges.json"
-
-
-def bucket_features(group: int) -> str:
-    """Return the key of the rows of features of a group of chunks, by the partition that owns them."""
-    return f"{BUCKETS}/group{group}/features.bin"
-
-
-def bucket_feature_index(group: int) -> str:
-    """Return the key of the index of `bucket_features`."""
-    return f"{BUCKETS}/group{group}/features.json"
-
-
-VALIDATE_SCRATCH = f"{SCRATCH}/validate"  # folder of the files between the tasks of ``validate``
-
-
-def validate_pairs(group: int, number: int) -> str:
-    """Return the key of the edges of a group of files in a range, and of the degrees that they give."""
-    return f"{VALIDATE_SCRATCH}/group{group}/range{number}.bin"
-
-
-def validate_group(group: int, name: str) -> str:
-    """Return the key of what else was found in a group of files.
+def bucket(group: int, name: str) -> str:
+    """Return the key of what ``scatter`` found in a group of chunks, by the partition that owns it.
 
     Args:
         group: Number of the group.
-        name: ``index.npy`` (of `validate_pairs`), ``forest.npy`` (of the nodes that edges connect),
-            ``findings.json``, or ``positions.npy`` (of the edges in it).
+        name: `EDGES` or `ROWS` (of features), or the index of either.
     """
-    return f"{VALIDATE_SCRATCH}/group{group}/{name}"
+    return f"{BUCKETS}/group{group}/{name}"
 
 
-def validate_range(number: int, name: str) -> str:
-    """Return the key of what was found in a range: ``findings.json``, and the ``positions.npy`` in it."""
-    return f"{VALIDATE_SCRATCH}/range{number}/{name}"
+VALIDATE_SCRATCH = f"{SCRATCH}/validate"  # folder of the files between the tasks of ``validate``
+PREPARE_SCRATCH = f"{SCRATCH}/prepare"  # folder likewise of ``prepare``
 
 
-PREPARE_SCRATCH = f"{SCRATCH}/prepare"  # folder of the files between the tasks of ``prepare``
+def spread_block(folder: str, group: int, number: int) -> str:
+    """Return the key of what a scatter of `SpreadTasks` found in a group of files for a range."""
+    return f"{folder}/group{group}/range{number}.bin"
 
 
-def prepare_half_edges(group: int, number: int) -> str:
-    """Return the key of the half-edges of a group of files whose node is in a range."""
-    return f"{PREPARE_SCRATCH}/group{group}/range{number}.bin"
+def spread_group(folder: str, group: int, name: str) -> str:
+    """Return the key of what else a scatter found in a group of files, such as the index of the blocks."""
+    return f"{folder}/group{group}/{name}"
 
 
-def prepare_index(group: int) -> str:
-    """Return the key of the index of the objects of a group; see `HalfEdges.bounds`."""
-    return f"{PREPARE_SCRATCH}/group{group}/index.npy"
-
-
-def prepare_range(number: int, name: str) -> str:
-    """Return the key of a part of the graph.
-
-    Args:
-        number: Number of the range.
-        name: ``neighbours.bin``, of the nodes of the range end to end, and their ``degrees.npy``,
-            ``in_degrees.npy`` and ``loops.json``.
-    """
-    return f"{PREPARE_SCRATCH}/range{number}/{name}"
+def spread_range(folder: str, number: int, name: str) -> str:
+    """Return the key of what a gather made of a range."""
+    return f"{folder}/range{number}/{name}"
 
 
 RANKS_PARTS = f"{SCRATCH}/ranks/parts.npy"  # what MPI's ranks leave for the stage ``partition``
@@ -299,3 +261,9 @@ EDGE_MAP = f"{PARTITIONS}/edge_map.npy"
 def record(task: str) -> str:
     """Return the key of the record of a finished task, which is written after its artifacts."""
     return f"{RECORDS}/{task}.json"
+
+
+def task_of(key: str) -> str | None:
+    """Return the name of the task whose record has a key; None for a key of no record."""
+    found = re.fullmatch(rf"{RECORDS}/([^/]+)\.json", key)
+    return found and found[1]

@@ -48,9 +48,7 @@ def seconds_by_stage(destination: Store) -> dict[str, float]:
     kinds = {kind.name: kind.seconds for stage in job_stages() for kind in stage.all_tasks if kind.seconds}
     found: dict[str, float] = {}
     for entry in destination.list(f"{layout.RECORDS}/"):
-        task, suffix = entry.key.removeprefix(f"{layout.RECORDS}/").rsplit(".", 1)
-        if suffix != "json":
-            continue
+        task = layout.task_of(entry.key) or ""
         name = kinds.get(task) or kinds.get(task.rstrip("0123456789"))
         if name is None:
             continue

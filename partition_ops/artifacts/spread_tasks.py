@@ -56,34 +56,39 @@ class SpreadTasks:
         self.metadata: GraphMetadata = load_metadata(source, graph_name=graph_name)
 
     @classmethod
-    def scatter_alone(
+    def run_alone(
         cls,
         config: StageConfig,
         source: Store,
         destination: Store,
         *,
-        groups: Sequence[int],
+        groups: Sequence[int] = (),
+        ranges: Sequence[int] = (),
         progress: Progress | None = None,
     ) -> list[StageResult]:
-        """Do `scatter` for some groups, in a process of its own; arguments as of the subclass."""
-        make: Callable[..., SpreadTasks] = cls
-        spread = make(config, source, destination, progress)
-        return spread.run_some(spread.scatter, groups)
+        """Do scatters of some groups, or gathers of some ranges, in a process of its own.
 
-    @classmethod
-    def gather_alone(
-        cls,
-        config: StageConfig,
-        source: Store,
-        destination: Store,
-        *,
-        ranges: Sequence[int],
-        progress: Progress | None = None,
-    ) -> list[StageResult]:
-        """Do `gather` for some ranges, likewise."""
+        Args:
+            config: As of the subclass, as the other arguments.
+            source: Root of the input graph.
+            destination: Root of the run.
+            groups: The groups.
+            ranges: The ranges.
+            progress: Shows the steps.
+
+        Raises:
+            UsageError: The run lies in the input or the input in the run, or there is no such task.
+        """
         make: Callable[..., SpreadTasks] = cls
         spread = make(config, source, destination, progress)
-        return spread.run_some(spread.gather, ranges)
+        check_apart(source, destination, spread.metadata)
+        wrong = [number for number in (*groups, *ranges) if number not in spread.numbers]
+        if wrong:
+            raise UsageError(
+                f"There is no task {wrong[0]} of {spread.stage}",
+                expected=f"0 to {spread.tasks - 1}, the tasks",
+            )
+        return [*map(spread.scatter, groups), *map(spread.gather, ranges)]
 
     @property
     def inputs(self) -> list[StoredObject]:
@@ -126,24 +131,6 @@ class SpreadTasks:
         """Do a gather, unless it is done; scatters come first; see `gather_range`."""
         return self._gather_task(number, lambda writer: self.gather_range(number, writer)).run()
 
-    def run_some(self, work: Callable[[int], StageResult], numbers: Sequence[int]) -> list[StageResult]:
-        """Do some tasks of a kind, in a process of its own.
-
-        Args:
-            work: `scatter` or `gather`.
-            numbers: Which.
-
-        Raises:
-            UsageError: The run lies in the input or the input in the run, or there is no such task.
-        """
-        check_apart(self.source, self.destination, self.metadata)
-        wrong = [number for number in numbers if number not in self.numbers]
-        if wrong:
-            raise UsageError(
-                f"There is no task {wrong[0]} of {self.stage}", expected=f"0 to {self.tasks - 1}, the tasks"
-            )
-        return [work(number) for number in numbers]
-
     def run_missing(self) -> None:
         """Do the tasks that are not done, one after another."""
         missing = [
@@ -182,8 +169,8 @@ class SpreadTasks:
         """Remove what the tasks have written, also those of a call with more tasks."""
         for prefix in (layout.record(self.scatter_name), layout.record(self.gather_name)):
             records = [entry.key for entry in self.destination.list(prefix.removesuffix(".json"))]
-            for key in records:
-                forget_task(self.destination, key.removeprefix(f"{layout.RECORDS}/").removesuffix(".json"))
+            for task in filter(None, map(layout.task_of, records)):
+                forget_task(self.destination, task)
         remove_leftovers(self.destination, self.folder)
         self.destination.delete_empty_folders(layout.SCRATCH)
 

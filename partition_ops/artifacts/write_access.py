@@ -311,9 +311,9 @@ def _is_document(root: Store, name: str, kind: str) -> bool:
 
 
 def _has_record(root: Store, key: str) -> bool:
+    task = layout.task_of(key)
     with suppress(InvalidInputError):
-        read_record(root, key.removeprefix(f"{layout.RECORDS}/").removesuffix(".json"))
-        return True
+        return task is not None and bool(read_record(root, task))
     return False
 
 

@@ -395,7 +395,6 @@ def _records(destination: Store) -> dict[str, Record | None]:
             logger.warning("%s", error.problem)
             return None
 
-    keys = [entry.key for entry in destination.list(f"{layout.RECORDS}/")]
-    tasks = [key.removeprefix(f"{layout.RECORDS}/").removesuffix(".json") for key in keys]
-    tasks = [task for task, key in zip(tasks, keys, strict=True) if key == layout.record(task)]
+    keys = (entry.key for entry in destination.list(f"{layout.RECORDS}/"))
+    tasks = [task for task in map(layout.task_of, keys) if task is not None]
     return dict(zip(tasks, map_in_threads(read, tasks, workers=REQUESTS), strict=True))

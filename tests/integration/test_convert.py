@@ -108,9 +108,12 @@ def test_tiny_memory_means_many_segments_and_the_same_bytes(
     convert_graph(ConvertConfig(memory=TINY), source, destination)
     plan = destination.read_json(layout.CONVERT_PLAN)
     assert (len(plan["edges"]), len(plan["features"])) == (EDGE_CHUNKS, DECODED_CHUNKS)
-    index = destination.read_json(layout.bucket_feature_index(EDGE_CHUNKS))["chunks"][0]
+    index = destination.read_json(layout.bucket(EDGE_CHUNKS, layout.ROW_INDEX))["chunks"][0]
     assert len(index["counts"]) > 1
-    segments = [len(destination.read_json(layout.bucket_index(g))["edge_types"]) for g in range(EDGE_CHUNKS)]
+    segments = [
+        len(destination.read_json(layout.bucket(g, layout.EDGE_INDEX))["edge_types"])
+        for g in range(EDGE_CHUNKS)
+    ]
     assert min(segments) > 1
     assert partitions(destination) == expected
 

@@ -165,7 +165,7 @@ def call_again(verb: str, place: Place) -> dict[str, Any]:
 def test_killed_in_scatter(verb: str, place: Place, expected: dict[str, Any]) -> None:
     """Buckets are on the disk before they appear, and while one process makes them, nowhere else."""
     prepare(verb, place)
-    bucket = Path(layout.bucket_edges(0)).parent
+    bucket = Path(layout.bucket(0, layout.EDGES)).parent
 
     def scatters() -> bool:  # on S3, the record of the plan is written while scatter runs
         return any(place.folder.glob(f"*/{bucket}/.partial-*")) and place.done("convert-plan")

@@ -96,7 +96,9 @@ def test_mapped_tasks_of_prepare_do_what_one_task_does(tmp_path: Path) -> None:
             gather = GatherNeighboursOperator(task_id="gather", range=str(numbers), **where)
             assert gather.label == "ranges 0-2"
             assert ti.run(gather)["counters"]["half_edges"] > 0
-            assert (tmp_path / tasks / layout.prepare_range(2, "neighbours.bin")).exists()
+            assert (
+                tmp_path / tasks / layout.spread_range(layout.PREPARE_SCRATCH, 2, "neighbours.bin")
+            ).exists()
         assert not ti.run(PrepareGraphOperator(task_id="prepare", **where))["skipped"]
         assert not (tmp_path / tasks / layout.SCRATCH).exists()
         written.append((tmp_path / tasks / layout.PREPARED_GRAPH).read_bytes())

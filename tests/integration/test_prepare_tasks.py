@@ -178,9 +178,9 @@ def test_tasks_that_are_done_are_not_done_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damaged", "task"),
     [
-        (layout.prepare_half_edges(1, 0), layout.PREPARE_SCATTER),
-        (layout.prepare_range(1, "neighbours.bin"), layout.PREPARE_GATHER),
-        (layout.prepare_range(1, "in_degrees.npy"), layout.PREPARE_GATHER),
+        (layout.spread_block(layout.PREPARE_SCRATCH, 1, 0), layout.PREPARE_SCATTER),
+        (layout.spread_range(layout.PREPARE_SCRATCH, 1, "neighbours.bin"), layout.PREPARE_GATHER),
+        (layout.spread_range(layout.PREPARE_SCRATCH, 1, "in_degrees.npy"), layout.PREPARE_GATHER),
     ],
 )
 def test_a_damaged_object_is_not_used_and_its_task_is_done_again(

@@ -294,9 +294,14 @@ def test_memory_between_the_tasks_falls_with_their_number(tmp_path: Path) -> Non
     for tasks in (2, 8):
         out = LocalStore(tmp_path / f"{tasks}")
         run_alone(ValidateConfig(validation_tasks=tasks), source, out)
-        keys = [layout.validate_pairs(g, n) for g in range(tasks) for n in range(tasks)]
+        keys = [
+            layout.spread_block(layout.VALIDATE_SCRATCH, g, n) for g in range(tasks) for n in range(tasks)
+        ]
         sizes = {key: found.size for key, found in zip(keys, out.stat_all(keys), strict=True) if found}
-        ranges = [sum(sizes[layout.validate_pairs(g, n)] for g in range(tasks)) for n in range(tasks)]
+        ranges = [
+            sum(sizes[layout.spread_block(layout.VALIDATE_SCRATCH, g, n)] for g in range(tasks))
+            for n in range(tasks)
+        ]
         largest[tasks] = max(ranges)
     assert largest[8] < 0.5 * largest[2]
 
@@ -304,11 +309,11 @@ def test_memory_between_the_tasks_falls_with_their_number(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("damaged", "task"),
     [
-        (layout.validate_pairs(1, 0), "validate-gather0"),
-        (layout.validate_group(1, "index.npy"), "validate-gather0"),
-        (layout.validate_group(1, "forest.npy"), "validate"),
-        (layout.validate_group(1, "findings.json"), "validate"),
-        (layout.validate_range(1, "positions.npy"), "validate"),
+        (layout.spread_block(layout.VALIDATE_SCRATCH, 1, 0), "validate-gather0"),
+        (layout.spread_group(layout.VALIDATE_SCRATCH, 1, "index.npy"), "validate-gather0"),
+        (layout.spread_group(layout.VALIDATE_SCRATCH, 1, "forest.npy"), "validate"),
+        (layout.spread_group(layout.VALIDATE_SCRATCH, 1, "findings.json"), "validate"),
+        (layout.spread_range(layout.VALIDATE_SCRATCH, 1, "positions.npy"), "validate"),
     ],
 )
 def test_a_damaged_object_is_not_used_and_its_task_is_done_again(

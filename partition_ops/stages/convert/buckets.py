@@ -104,15 +104,17 @@ class Buckets:
         self.counts: Counts = np.zeros((len(metadata.edge_types), num_parts), np.int64)
         self._segments: list[tuple[int, str, int, Counts]] = []
         self._sizes: dict[str, int] = {}
-        indices = map_in_threads(lambda g: store.read_json(layout.bucket_index(g)), groups, workers=READS)
+        indices = map_in_threads(
+            lambda g: store.read_json(layout.bucket(g, layout.EDGE_INDEX)), groups, workers=READS
+        )
         for group, index in zip(groups, indices, strict=True):
             begin = 0
             for edge_type_id, listed in zip(index["edge_types"], index["counts"], strict=True):
                 counts = np.array(listed, np.int64)
-                self._segments.append((edge_type_id, layout.bucket_edges(group), begin, counts))
+                self._segments.append((edge_type_id, layout.bucket(group, layout.EDGES), begin, counts))
                 self.counts[edge_type_id] += counts
                 begin += 3 * int(counts.sum()) * self.dtype.itemsize
-            self._sizes[layout.bucket_edges(group)] = begin
+            self._sizes[layout.bucket(group, layout.EDGES)] = begin
 
     def pieces(self, part: int) -> list[Piece]:
         """Return the places of the edges of a partition, by edge type and edge ID."""

@@ -63,14 +63,14 @@ def scatter_features(
     Peak memory: three segments of 32 MiB, and a row group of a Parquet file or a whole CSV file.
     """
     entries: list[Entry] = []
-    with task.destination.create(layout.bucket_features(group)) as new, new.path.open("wb") as stream:
+    with task.destination.create(layout.bucket(group, layout.ROWS)) as new, new.path.open("wb") as stream:
         new.keep_copy = True
         for place, chunk in chunks:
             feature = conversion.metadata.node_features[place]
             entries.append(_scatter_chunk(conversion, feature, chunk, stream))
             entries[-1] |= {"feature": place, "chunk": chunk}
     task.wrote(new.get_artifact())
-    task.write_json(layout.bucket_feature_index(group), {"version": INDEX_VERSION, "chunks": entries})
+    task.write_json(layout.bucket(group, layout.ROW_INDEX), {"version": INDEX_VERSION, "chunks": entries})
     return sum(sum(map(sum, entry["counts"])) for entry in entries)
 
 
@@ -126,16 +126,18 @@ class FeatureBuckets:
         self._sizes: dict[str, int] = {}
         for group in groups:
             begin = 0
-            for entry in store.read_json(layout.bucket_feature_index(group))["chunks"]:
+            for entry in store.read_json(layout.bucket(group, layout.ROW_INDEX))["chunks"]:
                 dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
                 row = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
                 pieces = self._pieces.setdefault(entry["feature"], [])
                 for counts in entry["counts"]:
                     before = sum(counts[:part]) * row
-                    piece = _Piece(layout.bucket_features(group), begin + before, counts[part], dtype, shape)
+                    piece = _Piece(
+                        layout.bucket(group, layout.ROWS), begin + before, counts[part], dtype, shape
+                    )
                     pieces.append(piece)
                     begin += sum(counts) * row
-            self._sizes[layout.bucket_features(group)] = begin
+            self._sizes[layout.bucket(group, layout.ROWS)] = begin
         read = (piece.key for pieces in self._pieces.values() for piece in pieces if piece.rows)
         self._ranges = Counter(read)
 

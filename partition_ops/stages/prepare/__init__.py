@@ -25,14 +25,14 @@ edge type, in the columns of the edge file. pm_dglpart reads its files from the 
         StageTask(
             layout.PREPARE_SCATTER,
             each="group",
-            run="partition_ops.stages.prepare.spread:scatter_alone",
+            run="partition_ops.stages.prepare.spread:run_alone",
             scratch=True,
             passing=True,
         ),
         StageTask(
             layout.PREPARE_GATHER,
             each="range",
-            run="partition_ops.stages.prepare.spread:gather_alone",
+            run="partition_ops.stages.prepare.spread:run_alone",
             scratch=True,
             passing=True,
         ),

@@ -1,6 +1,6 @@
 """`Spread`: the graph in several tasks, which meet in ``scratch/prepare/``; docs/decisions/prepare.md.
 
-`scatter_alone` and `gather_alone` do some of the tasks in a process of their own.
+`run_alone` does some of the tasks in a process of its own.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.system.temporary_folders import temporary_folder
 
 NEIGHBOURS, DEGREES, IN_DEGREES, LOOPS = "neighbours.bin", "degrees.npy", "in_degrees.npy", "loops.json"
+INDEX = "index.npy"  # of the blocks of a group; see `HalfEdges.bounds`
 COPIED = 1 << 24  # bytes at a time
 
 
@@ -84,7 +85,7 @@ class Spread(SpreadTasks):
             degrees, in_degrees = (np.empty(self._preparation.nodes, np.int64) for _ in range(2))
             end = 0
             for number in self.numbers:
-                keys = [layout.prepare_range(number, name) for name in names]
+                keys = [layout.spread_range(self.folder, number, name) for name in names]
                 task = f"{layout.PREPARE_GATHER}{number}"
                 neighbours, *arrays, figures = checked_copies(self.destination, task, keys)
                 with neighbours.open("rb") as part:
@@ -149,12 +150,12 @@ class Spread(SpreadTasks):
             bounds = dealt.bounds()
             for number in self.numbers:
                 own = self._ranges(number)
-                key = layout.prepare_half_edges(group, number)
+                key = layout.spread_block(self.folder, group, number)
                 with writer.destination.create(key) as new, new.path.open("wb") as stream:
                     new.keep_copy = True
                     dealt.copy(own.start, own.stop, stream)
                 writer.wrote(new.get_artifact())
-        writer.write_array(layout.prepare_index(group), bounds)
+        writer.write_array(layout.spread_group(self.folder, group, INDEX), bounds)
         return {"files": len(chunks), "half_edges": int(bounds[:, -1].sum())}
 
     def gather_range(self, number: int, writer: ArtifactWriter) -> Counters:
@@ -167,24 +168,27 @@ class Spread(SpreadTasks):
         `prepare_graph`.
         """
         store, preparation = self.destination, self._preparation
-        store.fetch_ahead([layout.prepare_half_edges(group, number) for group in self.numbers])
+        store.fetch_ahead([layout.spread_block(self.folder, group, number) for group in self.numbers])
         with ExitStack() as stack:
             files = []
             for group in self.numbers:
-                keys = [layout.prepare_index(group), layout.prepare_half_edges(group, number)]
+                keys = [
+                    layout.spread_group(self.folder, group, INDEX),
+                    layout.spread_block(self.folder, group, number),
+                ]
                 index, path = checked_copies(store, f"{layout.PREPARE_SCATTER}{group}", keys)
                 files.append((stack.enter_context(path.open("rb", buffering=0)).fileno(), np.load(index)))
             own = self._ranges(number)
             dealt = CopiedHalfEdges(preparation.nodes, preparation.shift, own.start, own.stop, files)
-            key = layout.prepare_range(number, NEIGHBOURS)
+            key = layout.spread_range(self.folder, number, NEIGHBOURS)
             with writer.destination.create(key) as new, new.path.open("wb") as stream:
                 new.keep_copy = True
                 loops, degrees, in_degrees = preparation.sort(dealt, own, stream)
             writer.wrote(new.get_artifact())
-        writer.write_array(layout.prepare_range(number, DEGREES), degrees)
-        writer.write_array(layout.prepare_range(number, IN_DEGREES), in_degrees)
-        writer.write_json(layout.prepare_range(number, LOOPS), {"self_loops": loops})
+        writer.write_array(layout.spread_range(self.folder, number, DEGREES), degrees)
+        writer.write_array(layout.spread_range(self.folder, number, IN_DEGREES), in_degrees)
+        writer.write_json(layout.spread_range(self.folder, number, LOOPS), {"self_loops": loops})
         return {"nodes": len(degrees), "half_edges": int(degrees.sum())}
 
 
-scatter_alone, gather_alone = Spread.scatter_alone, Spread.gather_alone
+run_alone = Spread.run_alone

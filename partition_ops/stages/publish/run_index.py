@@ -27,6 +27,7 @@ from partition_ops.system.parallel import map_in_threads
 
 INDEX_VERSION = 1
 READERS = 8  # runs read at a time
+OPTIONS_OF = "validate", "partition", layout.PLAN_TASK  # tasks whose options an entry has
 Entry = dict[str, Any]
 _checked: dict[str, bytes] = {}
 """SHA-256 of the content that fulfilled the schema last, by URI.
@@ -133,9 +134,7 @@ def _figures(run: Store) -> Entry:
         "formats": [*book.formats],
         "partition_config": main_config(book),
         "input": manifest["input"]["uri"],
-        "options": {
-            task: options[task] for task in ("validate", "partition", layout.PLAN_TASK) if task in options
-        },
+        "options": {task: options[task] for task in OPTIONS_OF if task in options},
         "defects": {check: count for check, count in defects.items() if count},
         "seconds": seconds_by_stage(run),
         **_previous(run),
@@ -149,11 +148,10 @@ def draft_entry(run: Store) -> Entry:
     Raises:
         InvalidInputError: The report is missing or broken.
     """
-    tasks = ("validate", "partition", layout.PLAN_TASK)
     return {
         "run": run_name(run.uri),
         **summary(read_document(run, layout.QUALITY_REPORT, "quality_report")),
-        "options": {task: read_record(run, task)["options"] for task in tasks},
+        "options": {task: read_record(run, task)["options"] for task in OPTIONS_OF},
         "seconds": seconds_by_stage(run),
         **_previous(run),
     }

@@ -16,14 +16,14 @@ STAGE = Stage(
         StageTask(
             layout.VALIDATE_SCATTER,
             each="group",
-            run="partition_ops.stages.validate.spread:scatter_alone",
+            run="partition_ops.stages.validate.spread:run_alone",
             scratch=True,
             passing=True,
         ),
         StageTask(
             layout.VALIDATE_GATHER,
             each="range",
-            run="partition_ops.stages.validate.spread:gather_alone",
+            run="partition_ops.stages.validate.spread:run_alone",
             scratch=True,
             passing=True,
         ),

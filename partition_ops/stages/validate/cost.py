@@ -42,7 +42,6 @@ def cost(config: ValidateConfig, sizes: Sizes, machine: Machine) -> StageEstimat
     mapped = min(sizes.mapped_feature_bytes, machine.cores * 16 * MIB)
     held = machine.base + 16 * sizes.nodes + sought
     return StageEstimate(
-        stage="validate",
         memory=held + mapped + sizes.largest_decoded_file,
         mapped=LIBRARIES + mapped,
         output=SMALL,
@@ -70,7 +69,6 @@ def _spread_cost(config: ValidateConfig, sizes: Sizes, machine: Machine, tasks: 
     )
     largest = max(found, key=lambda one: one.held)
     return StageEstimate(
-        stage="validate",
         memory=largest.memory,
         mapped=largest.mapped,
         tasks=found,

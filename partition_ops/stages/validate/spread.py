@@ -1,7 +1,7 @@
 """`Spread`: validation in several tasks, which meet in ``scratch/validate/``; docs/decisions/validate.md.
 
 Between tasks, `FileFindings`, and `Overlaps` with degrees, are a JSON document and an array each.
-`scatter_alone` and `gather_alone` do some of the tasks in a process of their own.
+`run_alone` does some of the tasks in a process of its own.
 """
 
 from __future__ import annotations
@@ -106,13 +106,13 @@ class Spread(SpreadTasks):
         store = self.destination
         scanned = []
         for group in self.numbers:
-            keys = [layout.validate_group(group, name) for name in (FOREST, POSITIONS, FINDINGS)]
+            keys = [layout.spread_group(self.folder, group, name) for name in (FOREST, POSITIONS, FINDINGS)]
             parents, positions, findings = checked_copies(store, f"{layout.VALIDATE_SCATTER}{group}", keys)
             forest.merge(np.load(parents, mmap_mode="r"))
             scanned.append((json.loads(findings.read_bytes()), np.load(positions)))
         searched = []
         for number in self.numbers:
-            keys = [layout.validate_range(number, name) for name in (POSITIONS, FINDINGS)]
+            keys = [layout.spread_range(self.folder, number, name) for name in (POSITIONS, FINDINGS)]
             places, findings = checked_copies(store, f"{layout.VALIDATE_GATHER}{number}", keys)
             searched.append(load_range(json.loads(findings.read_bytes()), np.load(places)))
         overlaps = merge_overlaps(overlaps for overlaps, _ in searched)
@@ -163,7 +163,7 @@ class Spread(SpreadTasks):
             index = keys.finish()
             for number in self.numbers:
                 with (
-                    writer.destination.create(layout.validate_pairs(group, number)) as new,
+                    writer.destination.create(layout.spread_block(self.folder, group, number)) as new,
                     new.path.open("wb") as stream,
                 ):
                     new.keep_copy = True
@@ -174,10 +174,10 @@ class Spread(SpreadTasks):
                     )
                 writer.wrote(new.get_artifact())
         document, positions = save_findings(found)
-        writer.write_array(layout.validate_group(group, INDEX), index)
-        writer.write_array(layout.validate_group(group, FOREST), connectivity.forest.flatten())
-        writer.write_array(layout.validate_group(group, POSITIONS), positions)
-        writer.write_json(layout.validate_group(group, FINDINGS), document)
+        writer.write_array(layout.spread_group(self.folder, group, INDEX), index)
+        writer.write_array(layout.spread_group(self.folder, group, FOREST), connectivity.forest.flatten())
+        writer.write_array(layout.spread_group(self.folder, group, POSITIONS), positions)
+        writer.write_json(layout.spread_group(self.folder, group, FINDINGS), document)
         return {"files": len(files), "edges": int(index[:, 2:].sum())}
 
     def gather_range(self, number: int, writer: ArtifactWriter) -> Counters:
@@ -190,12 +190,15 @@ class Spread(SpreadTasks):
         buckets are searched at a time if they take more than ``memory``. Then 24 bytes a node of the range.
         """
         store = self.destination
-        store.fetch_ahead([layout.validate_pairs(group, number) for group in self.numbers])
+        store.fetch_ahead([layout.spread_block(self.folder, group, number) for group in self.numbers])
         read = [
             checked_copies(
                 store,
                 f"{layout.VALIDATE_SCATTER}{group}",
-                [layout.validate_group(group, INDEX), layout.validate_pairs(group, number)],
+                [
+                    layout.spread_group(self.folder, group, INDEX),
+                    layout.spread_block(self.folder, group, number),
+                ],
             )
             for group in self.numbers
         ]
@@ -204,8 +207,8 @@ class Spread(SpreadTasks):
         overlaps = self._search(reader)
         degrees = self._degrees(number, [*zip(paths, reader.sizes, strict=True)])
         document, places = save_range(overlaps, degrees)
-        writer.write_array(layout.validate_range(number, POSITIONS), places)
-        writer.write_json(layout.validate_range(number, FINDINGS), document)
+        writer.write_array(layout.spread_range(self.folder, number, POSITIONS), places)
+        writer.write_json(layout.spread_range(self.folder, number, FINDINGS), document)
         return {"edges": reader.edges}
 
     def _search(self, reader: PairReader) -> Overlaps:
@@ -357,4 +360,4 @@ def existing_objects(source: Store, metadata: GraphMetadata) -> list[StoredObjec
     return [entry for entry in source.stat_all([METADATA, *metadata.files()]) if entry is not None]
 
 
-scatter_alone, gather_alone = Spread.scatter_alone, Spread.gather_alone
+run_alone = Spread.run_alone
