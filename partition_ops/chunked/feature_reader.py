@@ -144,6 +144,12 @@ class FeatureReader:
         values = read_csv_head(head, data.format, where)
         return values.dtype, values.shape[1:], len(values)
 
+    def check_rows(self) -> None:
+        """Compare the numbers of rows in headers and footers with the metadata; CSV files have none."""
+        if not self._is_csv:
+            chunks = range(len(self._feature.data.files))
+            self._check_counts(tuple(self._chunk_header(index)[2] for index in chunks))
+
     def take(self, ids: npt.NDArray[np.int64]) -> Values:
         """Return the rows of some nodes or edges.
 

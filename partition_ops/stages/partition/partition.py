@@ -16,7 +16,7 @@ from partition_ops.artifacts.records import forget_task
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.feature_reader import check_no_trainers, feature_readers, types_with_feature
-from partition_ops.chunked.metadata import GraphMetadata, load_metadata
+from partition_ops.chunked.metadata import METADATA, GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.partition.engine import Engine, find_engine
 from partition_ops.stages.partition.engines import engine_names
@@ -122,6 +122,22 @@ def _note_whole_nodes(problem: Problem, engine: Engine) -> dict[str, Any]:
     return {"whole_nodes": more} if more else {}
 
 
+def check_node_counts(metadata: GraphMetadata, source: Store) -> None:
+    """Reject numbers of nodes that features contradict, or that are more than twice those of all edges."""
+    readers = feature_readers(source, metadata)
+    for feature in metadata.node_features:
+        readers[feature.key].check_rows()
+    nodes, edges = sum(metadata.num_nodes), sum(metadata.num_edges)
+    if nodes > 2 * edges:
+        raise InvalidInputError(
+            f"{source.uri_of(METADATA)}: most of the nodes have no edge",
+            found=f"{nodes:,} nodes and {edges:,} edges",
+            expected=f"at most {2 * edges:,} nodes, the ends of all edges",
+            remedy="Correct num_nodes_per_chunk or num_nodes_per_type in metadata.json, or leave out nodes"
+            " without edges.",
+        )
+
+
 def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Store) -> None:
     """Raise the errors that ``partition`` would raise, as far as metadata and headers of files show.
 
@@ -130,12 +146,14 @@ def check_options(config: PartitionConfig, metadata: GraphMetadata, source: Stor
             nodes, or more nodes than the engine can number, or no node type has the feature
             ``balance_ntypes``, or it is not one integer a node.
         EngineError: A command or a library that the options name does not exist.
-        InvalidInputError: A feature has the name that trainers need.
+        InvalidInputError: A feature has the name that trainers need, or ``metadata.json`` has more nodes than
+            the engine can number and than files show.
     """
     engine = find_engine(config.engine)
     engine.check(config)
     trainers, nodes = config.num_trainers_per_machine, sum(metadata.num_nodes)
     if not engine.can_number(nodes):
+        check_node_counts(metadata, source)
         others = [name for name in engine_names() if find_engine(name).can_number(nodes)]
         raise UsageError(
             f"The engine {engine.name!r} numbers nodes with 32 bits",

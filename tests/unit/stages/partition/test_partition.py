@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def test_more_partitions_than_nodes_are_refused(tmp_path: Path) -> None:
 def test_more_nodes_than_an_engine_can_number_are_refused(tmp_path: Path, engine: str) -> None:
     most, config = find_engine(engine).most_nodes, PartitionConfig(num_parts=8, engine=engine)
     for nodes in (1 << 31, (1 << 31) + 1):
-        source = graph_of(tmp_path / str(nodes), nodes, 10)
+        source = graph_of(tmp_path / str(nodes), nodes, nodes)
         try:
             check_options(config, load_metadata(source), source)
             assert most is None or nodes <= most
@@ -70,6 +71,21 @@ def test_more_nodes_than_an_engine_can_number_are_refused(tmp_path: Path, engine
                 assert nodes > most and "Found: 2,147,483,649 nodes. Expected: at most 2,147" in str(error)
             else:
                 assert engine == "parmetis" and "32 bits" not in str(error)  # which is not installed
+
+
+def test_numbers_of_nodes_that_files_contradict_are_no_matter_of_the_engine(tmp_path: Path) -> None:
+    graph = SmallGraph({"a": 3}, {"a:r:a": Edges([0, 1], [1, 2])}, [Values("a", "x", np.zeros((3, 2)))])
+    folder = graph.write(tmp_path / "graph")
+    document = json.loads((folder / "metadata.json").read_text())
+    document["num_nodes_per_chunk"] = [[10**12]]
+    feature = document["node_data"]["a"]["x"]["data"][0]
+    source, config = open_store(str(folder)), PartitionConfig(num_parts=2)
+    (folder / "metadata.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidInputError, match=rf"{feature}.*differs from metadata.json. Found: 3 rows"):
+        check_options(config, load_metadata(source), source)
+    (folder / "metadata.json").write_text(json.dumps({**document, "node_data": {}}))
+    with pytest.raises(InvalidInputError, match=r"metadata.json: most .*1,000,000,000,000 nodes and 2 edges"):
+        check_options(config, load_metadata(source), source)
 
 
 def test_neighbours_that_32_bits_cannot_number_are_not_narrowed() -> None:
