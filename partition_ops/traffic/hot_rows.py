@@ -5,7 +5,6 @@ SALIENT++ (MLSys 2023) chooses cached rows by such probabilities, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,7 +95,7 @@ class CacheCurve:
         batches, rows = traffic.batches[parts], traffic.remote_rows[parts]
         found = []
         for number, share in enumerate(CURVE):
-            saved = np.array([self._saved(int(part), number) for part in parts])
+            saved = np.array([self.saved[part][number] for part in parts.tolist()])
             left = np.maximum(rows - saved, 0) / batches
             found.append(
                 {
@@ -106,7 +105,3 @@ class CacheCurve:
                 }
             )
         return found
-
-    def _saved(self, part: int, number: int) -> float:
-        saved: Sequence[float] = self.saved.get(part, ())
-        return saved[number] if saved else 0.0

@@ -19,7 +19,7 @@ from partition_ops.stages.partition.engine import Engine
 from partition_ops.stages.partition.incremental.matching import best_matching
 from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment, PreviousRun
 from partition_ops.stages.partition.multilevel.graph import NOWHERE, EdgeCut, Graph, constraints_of, edge_cut
-from partition_ops.stages.partition.multilevel.refine import refine
+from partition_ops.stages.partition.multilevel.refine import restore_balance
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.stages.partition.small_graphs import even_out, is_small
@@ -168,9 +168,8 @@ def _partition(problem: Problem, engine: Engine) -> Parts:
     if problem.limits_in_edges:  # which the engine's library may not have kept
         constraints = constraints_of(problem)
         if (constraints.loads(parts)[:, -1] > constraints.most[:, -1]).any():
-            idle = np.zeros(len(parts), np.bool_)  # only what is too full is to be touched
             graph, parts = Graph.of_input(problem.graph, problem.edge_weights), parts.copy()
-            refine(graph, constraints, parts, active=idle, tuning=problem.tuning)
+            restore_balance(graph, constraints, parts, tuning=problem.tuning)
     return parts
 
 
