@@ -37,6 +37,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup
 from graph_partitioning.alerts import tell_failure
+from graph_partitioning.operators.cache import CacheRowsOperator
 from graph_partitioning.operators.convert import (
     GatherPartitionOperator,
     ListPartitionsOperator,
@@ -60,14 +61,11 @@ from graph_partitioning.operators.prepare import (
     PrepareGraphOperator,
     ScatterHalfEdgesOperator,
 )
-from graph_partitioning.operators.probe import (
-    CacheRowsOperator,
-    ProbePartitionsOperator,
-    RunStageOperator,
-)
+from graph_partitioning.operators.probe import ProbePartitionsOperator
 from graph_partitioning.operators.publish import PublishRunOperator
 from graph_partitioning.operators.quality import ReportQualityOperator
 from graph_partitioning.operators.retain import RetainRunsOperator
+from graph_partitioning.operators.run_stage import RunStageOperator
 from graph_partitioning.operators.schema import WriteSchemaOperator
 from graph_partitioning.operators.validate import (
     GatherValidationOperator,
@@ -87,7 +85,7 @@ from graph_partitioning.options import (
 )
 from graph_partitioning.pods import pod
 
-from partition_ops.artifacts.stage import around_alone, job_stages, other_stages
+from partition_ops.artifacts.stage import all_stages, around_alone, job_stages
 from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
@@ -237,7 +235,8 @@ with DAG(
     [cache, idmap, gate] >> publish >> retain >> release
 
     nodes = dag.task_group.children  # tasks and groups by name
-    for stage in other_stages():  # of other packages
+    others = [stage for stage in all_stages() if stage.name not in nodes]  # such as those of other packages
+    for stage in others:
         options = templates(stage.config, PreviousOptions, ExpectationSuites)
         nodes[stage.name] = RunStageOperator(
             task_id=stage.name,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from airflow.sdk import BaseOperator, get_current_context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
@@ -410,6 +410,27 @@ class GraphStageOperator(GraphRunOperator):
             root=root, record=first, storage_conn_id=self.storage_conn_id or None, others=[*map(str, others)]
         )
         context["ti"].xcom_push(key=XCOM_KEY, value=run.to_json())
+
+
+class OptionalStageOperator(GraphStageOperator):
+    """Runs a stage that an option switches on.
+
+    Args:
+        enabled: If this is false, the task is skipped; may be text such as ``"true"``.
+        kwargs: As for `GraphStageOperator`.
+    """
+
+    template_fields: Sequence[str] = (*GraphStageOperator.template_fields, "enabled")
+
+    def __init__(self, *, enabled: bool | str = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.enabled = enabled
+
+    def execute(self, context: Context) -> Any:
+        if not is_true(self.enabled):
+            option = find_stage(self.stage).optional
+            raise AirflowSkipException(f"Skipped because the param {option!r} is false")
+        return super().execute(context)
 
 
 def _take_arguments(cls: type[OptionsOperator], taken: Mapping[str, Any]) -> None:

@@ -72,11 +72,11 @@ class ConvertPartitionOperator(
     num_node_weights: int | str | None
 
     def run_stage(self, source: Store, destination: Store, progress: Progress) -> StageResult:
+        from partition_ops.artifacts.graph_schema import schema_of
         from partition_ops.artifacts.layout import PARMETIS_TEXT
         from partition_ops.chunked.metadata import load_metadata
         from partition_ops.formats.parmetis.text_files import read_text_stats
         from partition_ops.jobs.convert_text import convert_text
-        from partition_ops.stages.schema.schema import schema_of
 
         metadata = load_metadata(source, graph_name=self.graph_name or None)
         text, name = destination.child(PARMETIS_TEXT), metadata.graph_name

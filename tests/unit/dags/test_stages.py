@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from graph_partitioning.operators.probe import RunStageOperator
+from graph_partitioning.operators.run_stage import RunStageOperator
 
 from partition_ops.artifacts.stage import LAST, Stage, all_stages, find_stage, job_stages
 from partition_ops.artifacts.tasks import StageResult, Task
