@@ -134,7 +134,7 @@ def all_checks(formats: Iterable[Format]) -> dict[str, str]:
 
 
 def make_report(findings: Findings, checks: Mapping[str, str], source: str, output: str) -> VerifyReport:
-    """Return the report of what some checks found.
+    """Return the report of what some checks found. It shows each message once: other checks refer to it.
 
     Args:
         findings: The failures.
@@ -143,12 +143,17 @@ def make_report(findings: Findings, checks: Mapping[str, str], source: str, outp
         output: URI of the output.
     """
     outcomes = []
+    shown_by: dict[str, str] = {}
     for name, statement in checks.items():
-        failures, begun = findings.failures(name), findings.has_begun(name)
+        failures, begun = [*dict.fromkeys(findings.failures(name))], findings.has_begun(name)
         detail = statement if begun else "not checked, because something that it needs is missing or damaged"
         if failures:
-            more = len(failures) - MOST_DETAILS
-            detail = "; ".join(failures[:MOST_DETAILS]) + (f"; and {more} more" if more > 0 else "")
+            first, more = failures[:MOST_DETAILS], len(failures) - MOST_DETAILS
+            shown = dict.fromkeys(
+                f"see the check {shown_by[one]!r}" if one in shown_by else one for one in first
+            )
+            detail = "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+            shown_by |= {one: name for one in first if one not in shown_by}
         missing = None if failures else findings.unchecked(name)
         if missing is not None:
             outcomes.append(Check(name, None, f"not checked: {missing}"))

@@ -69,7 +69,8 @@ def test_a_document_that_is_no_manifest_of_this_version_is_named(
     change(manifest)
     path.write_text(json.dumps(manifest))
     failed = {outcome.name: outcome.detail for outcome in verify(tmp_path / "all").failed}
-    assert "manifest.json: " in failed["manifest-artifacts"] and "version" in failed["manifest-artifacts"]
+    assert "manifest.json: " in failed["configuration"] and "version" in failed["configuration"]
+    assert failed["manifest-artifacts"] == "see the check 'configuration'"
     assert not [detail for detail in failed.values() if "KeyError" in detail]
 
 

@@ -80,6 +80,16 @@ def test_a_check_tells_its_first_failures_and_counts_the_rest() -> None:
     assert f"part {MOST_DETAILS} " not in text
 
 
+def test_a_message_is_shown_once() -> None:
+    findings = all_begun()
+    for name in ("fields", "fields", "figures", "figures"):
+        findings.fail(name, "the manifest is damaged")
+    findings.fail("figures", "a count is wrong")
+    report = report_of(findings)
+    assert outcome(report, "fields") == "the manifest is damaged"
+    assert outcome(report, "figures") == "see the check 'fields'; a count is wrong"
+
+
 def test_the_guide_lists_every_check() -> None:
     guide = (Path(__file__).parents[3] / "docs/verify.md").read_text()
     listed = [line.split("`")[1] for line in guide.splitlines() if line.startswith("| `")]
