@@ -1,7 +1,7 @@
 """Compiled loops of the model of the traffic; `model` says what they compute.
 
-Each works on `WIDTH` columns at once, the batches of that many trainers, and on a range of nodes or groups,
-so that several threads can share the work. A column of padding has no seeds.
+Each works on `WIDTH` columns at once, the batches of that many trainers, or on one; and on a range of nodes
+or groups, so that several threads can share the work. A column of padding has no seeds.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Batches(NamedTuple):
     Attributes:
         train: (nodes,) bool, the train nodes.
         parts: (nodes,) int32, the partition of each node.
-        trainers: (WIDTH,) int32, the partition whose train nodes are the seeds of a column; -1 for none, -2
+        trainers: (columns,) int32, the partition whose train nodes are the seeds of a column; -1 for none, -2
             for all train nodes.
-        chances: (WIDTH,) float64, probability that one of these nodes is a seed.
+        chances: (columns,) float64, probability that one of these nodes is a seed.
         fanouts: (layers,) float64, number of edges of a group that are sampled in each layer; inf for all.
         near: (layers + 1, nodes) uint64, which batches may contain each node after so many layers, as `reach`
             writes it; (0, 0) if all of them may.
@@ -93,12 +93,13 @@ def write_messages(
     arguments are attributes of `SampledEdges`.
 
     Args:
-        entered: (layers - 1, nodes, WIDTH) float32, chance that a node enters in layer 1, 2 and so on.
-        messages: (groups, WIDTH) float32, zeros or of the layer before, output; or (groups, 2 WIDTH), if the
-            expected number of times that an edge is sampled up to this layer is wanted behind.
+        entered: (layers - 1, nodes, columns) float32, chance that a node enters in layer 1, 2 and so on.
+        messages: (groups, columns) float32, zeros or of the layer before, output; or (groups, 2 columns), if
+            the expected number of times that an edge is sampled up to this layer is wanted behind.
         room: (2, layers) float64, overwritten.
     """
     reached, times = room[0], room[1]  # by layer of entry
+    width = len(batches.trainers)
     real = len(group_nodes) - len(joined)
     for group in range(begin, end):
         node = unsigned(group_nodes[group])
@@ -116,7 +117,7 @@ def write_messages(
             miss *= 1.0 - y
             expected += y
             reached[j], times[j] = 1.0 - miss, expected
-        for column in range(WIDTH):
+        for column in range(width):
             seed = _seed_chance(batches, node, column)
             chance, total = seed * reached[0], seed * times[0]
             for j in range(1, layer):
@@ -124,8 +125,8 @@ def write_messages(
                 chance += here * reached[j]
                 total += here * times[j]
             messages[group, column] = chance
-            if messages.shape[1] > WIDTH:
-                messages[group, WIDTH + column] = total
+            if messages.shape[1] > width:
+                messages[group, width + column] = total
 
 
 @compiled
@@ -140,6 +141,7 @@ def enter(
     end: int,
 ) -> None:
     """Write ``entered[layer - 1]`` of some nodes, which is 0; see `write_messages`."""
+    width = len(batches.trainers)
     for node in range(begin, end):
         if (first[node] == first[node + 1] and not batches.train[node]) or _is_far(batches, node, layer):
             continue
@@ -147,10 +149,11 @@ def enter(
         for i in range(first[node], first[node + 1]):
             group = unsigned(groups[unsigned(i)])
             a *= 1.0 - messages[group, 0]
-            b *= 1.0 - messages[group, 1]
-            c *= 1.0 - messages[group, 2]
-            d *= 1.0 - messages[group, 3]
-        for column in range(WIDTH):
+            if width == WIDTH:
+                b *= 1.0 - messages[group, 1]
+                c *= 1.0 - messages[group, 2]
+                d *= 1.0 - messages[group, 3]
+        for column in range(width):
             missed = a if column == 0 else b if column == 1 else c if column == 2 else d
             before = _seed_chance(batches, node, column)
             now = 1.0 - (1.0 - before) * missed

@@ -274,7 +274,7 @@ class TrafficModel:
             return weights
         chance = min(1.0, self.sampling.batch_size * num_parts / seeds)
         nowhere = np.zeros(self.edges.num_nodes, np.int32)
-        messages = self._layers(self._batches(nowhere, [(EVERY_TRAINER, chance, 1.0)]))
+        messages = self._layers(self._batches(nowhere, [(EVERY_TRAINER, chance, 1.0)], width=1))
         take_logs(messages)
         weigh = partial(weigh_edges, self.edges.first, self.edges.groups, messages, weights)
         _in_ranges(weigh, self.edges.num_nodes)
@@ -319,8 +319,9 @@ class TrafficModel:
         columns: Sequence[tuple[int, float, float]],
         near: Masks = NOWHERE_FAR,
         turn: int = 0,
+        width: int = WIDTH,
     ) -> Batches:
-        trainers, chances = np.full(WIDTH, NO_TRAINER, np.int32), np.zeros(WIDTH)
+        trainers, chances = np.full(width, NO_TRAINER, np.int32), np.zeros(width)
         for number, (trainer, chance, _) in enumerate(columns):
             trainers[number], chances[number] = trainer, chance
         owners = np.asarray(parts, np.int32)
@@ -348,13 +349,13 @@ class TrafficModel:
 
     def _layers(self, batches: Batches, *, sampled: bool = False) -> Singles:
         """Return what `write_messages` writes for the last layer, with the expected samples if wanted."""
-        edges, layers = self.edges, len(self._fanouts)
+        edges, layers, width = self.edges, len(self._fanouts), len(batches.trainers)
         groups = edges.group_nodes, edges.group_sizes, edges.joined
-        entered = zeros(self._folder, "entered", (layers - 1, edges.num_nodes, WIDTH), np.float32)
-        messages = zeros(self._folder, "messages", (edges.num_groups, WIDTH), np.float32)
+        entered = zeros(self._folder, "entered", (layers - 1, edges.num_nodes, width), np.float32)
+        messages = zeros(self._folder, "messages", (edges.num_groups, width), np.float32)
         for layer in range(1, layers + 1):
             if layer == layers and sampled:
-                messages = zeros(self._folder, "last", (edges.num_groups, 2 * WIDTH), np.float32)
+                messages = zeros(self._folder, "last", (edges.num_groups, 2 * width), np.float32)
             send = partial(write_messages, *groups, batches, entered, layer, messages)
             _in_ranges(lambda *piece, send=send: send(np.empty((2, layers)), *piece), edges.num_groups)
             if layer < layers:
