@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from pathlib import Path
 PREFIX = "partition-ops"
 NEW_NETWORK, NEW_MOUNTS = 0x40000000, 0x00020000  # CLONE_NEWNET, CLONE_NEWNS
 PRIVATE, RECURSIVE = 1 << 18, 1 << 14  # MS_PRIVATE, MS_REC
-BURST, QUEUE = "256kb", "100ms"  # of the token bucket
+BURST, QUEUE = "64kb", 100  # of the token bucket: a segment of TCP, which a link does not send at once; ms
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,14 @@ class Network:
         """Return the command that runs another one on the switch."""
         return ["nsenter", f"--net=/var/run/netns/{self.switch}", *command]
 
-    def limit(self, machine: int, rate: str) -> None:
-        """Limit what a machine sends, and what it receives, to a rate such as ``200mbit``."""
-        bucket = ["root", "tbf", "rate", rate, "burst", BURST, "latency", QUEUE]
+    def limit(self, machine: int, rate: str, dilation: float = 1) -> None:
+        """Limit what a machine sends, and what it receives, to a rate such as ``200mbit``.
+
+        With a dilation, ``dilation`` seconds here count as one, so the link is slower by this factor.
+        """
+        number, unit = re.fullmatch(r"([\d.]+)([a-z]+)", rate).groups()
+        slower, queue = f"{float(number) / dilation:g}{unit}", f"{QUEUE * dilation:g}ms"
+        bucket = ["root", "tbf", "rate", slower, "burst", BURST, "latency", queue]
         for namespace, device in ((self.namespace(machine), "eth0"), (self.switch, f"port{machine}")):
             _run("tc", "-n", namespace, "qdisc", "replace", "dev", device, *bucket)
 

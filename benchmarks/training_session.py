@@ -48,6 +48,7 @@ class Session:
         batch_size: Seeds of a batch.
         hidden: Width of the hidden layer.
         graphbolt: Whether servers sample with GraphBolt, which DGL 2.1 does.
+        dilation: Seconds here that count as one; links are slower by this factor.
     """
 
     network: str
@@ -62,6 +63,7 @@ class Session:
     batch_size: int = 1024
     hidden: int = 16
     graphbolt: bool = False
+    dilation: float = 1
 
     @property
     def options(self) -> dict[str, bool]:
@@ -228,7 +230,7 @@ def train(session: Session, path: Path, network: Network, machine: int) -> None:
         phases = {}
         for rate in session.rates:
             trainer.start()
-            network.limit(machine, rate)
+            network.limit(machine, rate, session.dilation)
             phases[rate] = [trainer.epoch() for _ in range(trainer.epochs)]
             network.limit(machine, UNLIMITED)
             torch.distributed.barrier()
@@ -281,7 +283,7 @@ class Trainer:
         self.torch.distributed.barrier()
         now = transferred()
         return {
-            "seconds": time.monotonic() - began,
+            "seconds": (time.monotonic() - began) / self.session.dilation,
             "processor_seconds": time.process_time() - used,
             "received_bytes": now[0] - received,
             "sent_bytes": now[1] - sent,

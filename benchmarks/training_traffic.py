@@ -17,6 +17,11 @@ interfaces send. Results go to ``benchmarks/results/training_traffic.json`` and 
 With ``--graphbolt``, DGL 2.1 of ``.ci/install_dgl2`` trains, and its servers sample with GraphBolt, on our
 format ``graphbolt`` and on what ``dgl_partition_to_graphbolt`` makes of the files of ``partition_graph``.
 Results go to ``benchmarks/results/training_traffic_graphbolt.json`` and ``.md``.
+
+With ``--dilation 4``, four seconds here count as one, and links are four times slower. So each of four
+machines that share the cores of one computes as if it had all of them. Results go to
+``benchmarks/results/training_traffic_dilated.json`` and ``.md``. Source: Gupta and others, "To infinity and
+beyond: time-warped network emulation" (2006).
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +95,33 @@ class Way:
         if graphbolt:
             run([str(DGL2), "-c", TO_GRAPHBOLT, str(config)], output)
         return config
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How all partitions are trained on.
+
+    Attributes:
+        rates: Rates of the links.
+        graphbolt: Whether GraphBolt's servers of DGL 2.1 sample.
+        dilation: Seconds here that count as one.
+    """
+
+    rates: tuple[str, ...] = RATES
+    graphbolt: bool = False
+    dilation: float = 1
+
+    @property
+    def command(self) -> str:
+        """The command that measures with this setting."""
+        options = " --graphbolt" if self.graphbolt else ""
+        options += f" --dilation {self.dilation:g}" if self.dilation != 1 else ""
+        return f"python -m benchmarks.training_traffic{options}"
+
+    def path(self, folder: Path) -> Path:
+        """Return the file of the results."""
+        name = "training_traffic" + "_graphbolt" * self.graphbolt + "_dilated" * (self.dilation != 1)
+        return folder / f"{name}.json"
 
 
 def run(command: list[str], output: Path) -> None:
@@ -198,13 +231,7 @@ def summary(trainers: list[Figures], number: int) -> Figures:
 
 
 def compare(
-    graph: RealGraph,
-    seed: int,
-    rates: tuple[str, ...],
-    host: Host,
-    ways: tuple[Way, ...] = WAYS,
-    *,
-    graphbolt: bool = False,
+    graph: RealGraph, seed: int, host: Host, ways: Sequence[Way] = WAYS, setting: Setting = Setting()
 ) -> Figures:
     """Return the figures of each way on a graph."""
     with tempfile.TemporaryDirectory() as temporary, network(MACHINES) as machines:
@@ -213,10 +240,12 @@ def compare(
         row: Figures = {"graph": graph.name, "trained": trained, "seed": seed, "ways": {}}
         for number, way in enumerate(ways):
             try:
-                config = way.partition(folder / "graph", folder / f"out{number}", seed, graphbolt=graphbolt)
-                cache = str(folder / f"out{number}") if "--cache-share" in way.options else ""
-                setting = machines.name, MACHINES, str(config), "real", trained, CLASSES, rates, cache
-                session = Session(*setting, graphbolt=graphbolt)
+                output = folder / f"out{number}"
+                config = way.partition(folder / "graph", output, seed, graphbolt=setting.graphbolt)
+                cache = str(output) if "--cache-share" in way.options else ""
+                files = str(config), "real", trained, CLASSES, setting.rates, cache
+                how = {"graphbolt": setting.graphbolt, "dilation": setting.dilation}
+                session = Session(machines.name, MACHINES, *files, **how)
                 trainers = host.run(session, folder / f"session{number}", MOST_SECONDS)
             except (subprocess.SubprocessError, RuntimeError) as error:
                 print(f"{graph.name}: {way.name} failed: {error}", file=sys.stderr)
@@ -252,27 +281,34 @@ def slowest_rows(figures: Figures) -> float:
     return float(max(figures["rows"]))
 
 
+def epoch_seconds(rate: str, figures: Figures) -> float:
+    return float(figures["seconds"].get(rate, 0.0))
+
+
 def mebibytes(figures: Figures) -> float:
     return float(sum(figures["sent_bytes"])) / 2**20
 
 
-def page(rows: list[Figures], rates: Sequence[str], *, graphbolt: bool) -> str:
+def page(rows: list[Figures], setting: Setting) -> str:
     """Return the results as Markdown."""
+    rates = setting.rates
     ordered = WAYS[0].name, CACHED, *(way.name for way in WAYS[1:])
     names = [name for name in ordered if any(name in row["ways"] for row in rows)]
-    option = " --graphbolt" if graphbolt else ""
+    columns = [*map(seconds_at, rates), "graphs and seeds"]
     lines = [
-        f"`python -m benchmarks.training_traffic{option}`: over `{BASE}`, geometric means of the graphs and"
+        f"`{setting.command}`: over `{BASE}`, geometric means of the graphs and"
         " seeds that have both, and how many these are.",
         "",
-        "| partitions | rows of the slowest trainer (worst) | MiB sent | graphs and seeds |",
-        "|---|---:|---:|---:|",
+        f"| partitions | rows of the slowest trainer (worst) | MiB sent | {' | '.join(columns)} |",
+        "|---|---:|---:|" + "---:|" * len(columns),
     ]
     for name in names:
         found = ratios(rows, name, slowest_rows)
-        mean, sent = mean_ratio(rows, name, slowest_rows), mean_ratio(rows, name, mebibytes)
-        if mean is not None and sent is not None:
-            lines.append(f"| {name} | {mean:.2f} ({max(found):.2f}) | {sent:.2f} | {len(found)} |")
+        if found:
+            figures = [mebibytes, *(partial(epoch_seconds, rate) for rate in rates)]
+            means = [f"{mean_ratio(rows, name, figure) or 0:.2f}" for figure in figures]
+            first = f"{mean_ratio(rows, name, slowest_rows) or 0:.2f} ({max(found):.2f})"
+            lines.append(f"| {' | '.join([name, first, *means, str(len(found))])} |")
     head = [
         "graph",
         "trained",
@@ -325,15 +361,11 @@ def chart(rows: list[Figures]) -> str:
     return picture(bar_chart(bars, "{:.2f}".format, f"over {BASE}", label))
 
 
-def results_path(folder: Path, *, graphbolt: bool) -> Path:
-    return folder / f"training_traffic{'_graphbolt' if graphbolt else ''}.json"
-
-
-def write_results(folder: Path, rates: Sequence[str], rows: list[Figures], *, graphbolt: bool) -> None:
+def write_results(folder: Path, setting: Setting, rows: list[Figures]) -> None:
     """Write the results as JSON, Markdown and a picture."""
-    path = results_path(folder, graphbolt=graphbolt)
-    path.write_text(json.dumps({"machine": machine(), "rates": rates, "rows": rows}, indent=1) + "\n")
-    path.with_suffix(".md").write_text(page(rows, rates, graphbolt=graphbolt))
+    path, head = setting.path(folder), {"rates": setting.rates, "dilation": setting.dilation}
+    path.write_text(json.dumps({"machine": machine(), **head, "rows": rows}, indent=1) + "\n")
+    path.with_suffix(".md").write_text(page(rows, setting))
     path.with_suffix(".svg").write_text(chart(rows))
 
 
@@ -346,6 +378,7 @@ def main() -> None:
     parser.add_argument("--rates", type=lambda text: tuple(text.split(",")), default=RATES)
     parser.add_argument("--seeds", type=lambda text: [*map(int, text.split(","))], default=[0])
     parser.add_argument("--ways", type=lambda text: text.split(";"), help="some of the ways, joined by ;")
+    parser.add_argument("--dilation", type=float, default=1, help="seconds here that count as one")
     parser.add_argument("--graphbolt", action="store_true", help="train with GraphBolt's servers of DGL 2.1")
     parser.add_argument("--add", action="store_true", help="add to the results that are there")
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -353,7 +386,8 @@ def main() -> None:
     ways = tuple(way for way in WAYS if args.ways is None or way.name in args.ways)
     if args.graphbolt and not DGL2.exists():
         parser.error(f"--graphbolt needs {DGL2}, which .ci/install_dgl2 makes")
-    path = results_path(args.output, graphbolt=args.graphbolt)
+    setting = Setting(args.rates, args.graphbolt, args.dilation)
+    path = setting.path(args.output)
     rows = json.loads(path.read_text())["rows"] if args.add and path.exists() else []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # removes the network
     host = Host(str(DGL2.absolute())) if args.graphbolt else Host()
@@ -362,8 +396,8 @@ def main() -> None:
             for name in args.graphs or KEPT:
                 graph = load(name)
                 for one in [graph] if args.no_reverses else [graph, with_reverses(graph)]:
-                    add(rows, compare(one, seed, args.rates, host, ways, graphbolt=args.graphbolt))
-                    write_results(args.output, args.rates, rows, graphbolt=args.graphbolt)
+                    add(rows, compare(one, seed, host, ways, setting))
+                    write_results(args.output, setting, rows)
     finally:
         host.close()
 
