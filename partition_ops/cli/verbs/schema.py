@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, SchemaConfig)
+    from partition_ops.artifacts.graph_schema import schema_of
     from partition_ops.chunked.metadata import load_metadata
-    from partition_ops.stages.schema.schema import schema_of
 
     if not arguments.output.endswith("/"):
         split_file_uri(arguments.output, "--output")  # a misspelt one is wrong before anything is opened

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import write_assignment_files
 from partition_ops.artifacts.book import STATS_VERSION, Book, node_counts
+from partition_ops.artifacts.graph_schema import schema_of
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.chunked.names import check_graph_name
 from partition_ops.errors import UsageError
@@ -143,14 +144,7 @@ class _Conversion:
         """Write the assignment, the schema with canonical types, and the list of the files that were read."""
         assignment = self.order.assignment
         write_assignment_files(self.writer, self.metadata, assignment, made_by={"engine": "imported"})
-        ranges = {
-            kind: {str(name): list(ends) for name, ends in zip(names, pairwise(offsets), strict=True)}
-            for kind, names, offsets in (
-                ("nid", self.metadata.node_types, self.metadata.node_offsets),
-                ("eid", self.metadata.edge_types, self.metadata.edge_offsets),
-            )
-        }
-        self.writer.write_json(layout.schema_file(self.metadata.graph_name), ranges)
+        self.writer.write_json(layout.schema_file(self.metadata.graph_name), schema_of(self.metadata))
         text = {
             "version": TEXT_VERSION,
             "uri": self.files.source.uri,

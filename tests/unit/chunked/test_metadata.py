@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from partition_ops.artifacts.graph_schema import schema_of
 from partition_ops.chunked.metadata import load_metadata, parse_metadata
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.stages.schema.schema import schema_of
 from partition_ops.storage import open_store
 from tests.graphs import library
 

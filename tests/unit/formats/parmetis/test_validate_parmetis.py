@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from partition_ops.artifacts.graph_schema import schema_of
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.cli import main
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.parmetis.validate_text import validate_parmetis_text
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
-from partition_ops.stages.schema.schema import schema_of
 from partition_ops.storage import open_store
 from tests.graphs import library
 
