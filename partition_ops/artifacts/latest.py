@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from typing import Any
 
 from partition_ops.artifacts import layout
@@ -129,6 +130,21 @@ def run_at(root: Store) -> str:
             remedy=f"Name one of the runs, {root.uri_of(layout.RUNS)}/…, or publish one.",
         )
     return latest or root.uri
+
+
+def open_run(uri: str, opened: Callable[[str], Store]) -> Store:
+    """Open a run, or the newest published run if the URI is the root of a graph's runs.
+
+    Args:
+        uri: The root.
+        opened: Opens a root.
+
+    Raises:
+        InvalidInputError: As of `run_at`.
+    """
+    with opened(uri) as root:
+        run = run_at(root)
+    return opened(run)
 
 
 def check_still_latest(destination: Store, root: Store) -> bytes | None:

@@ -132,8 +132,6 @@ def open_run(uri: str, arguments: argparse.Namespace) -> Store:
     Raises:
         InvalidInputError: ``latest.json`` there is broken, or missing beside ``runs/``.
     """
-    from partition_ops.artifacts.latest import run_at
+    from partition_ops.artifacts import latest
 
-    with open_store(uri, settings(arguments)) as store:
-        found = run_at(store)
-    return open_store(found, settings(arguments))
+    return latest.open_run(uri, partial(open_store, settings=settings(arguments)))

@@ -130,8 +130,6 @@ class RetentionConfig(Options):
         section="Publishing",
         metavar="N",
         minimum=1,
-        empty="all runs are kept",
-        form={"type": ["null", "integer"], "default": None},
     )
     grace: timedelta = option(
         timedelta(days=7),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
-from partition_ops.artifacts.latest import run_at
+from partition_ops.artifacts.latest import open_run
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
@@ -151,7 +151,7 @@ def run_graph(
 
         destination = opened(output)
         check_folder(destination)
-        earlier = None if previous is None else opened(run_at(opened(previous)))
+        earlier = None if previous is None else stack.enter_context(open_run(previous, open_root))
         ingested = destination.child(layout.INGEST)
         if config.check_artifacts and ingested.exists(METADATA):
             check_root("run", destination)  # before the lock, which writes there

@@ -74,24 +74,6 @@ class GraphStorageHook(BaseHook):
         with self.open_store(uri, progress=progress) as store:
             yield store
 
-    @contextmanager
-    def open_run(self, uri: str) -> Iterator[Store]:
-        """Open a run for a ``with`` block.
-
-        Args:
-            uri: Its root, or that of a graph's runs, whose newest published run is taken.
-
-        Raises:
-            UsageError: As of `open`.
-            InvalidInputError: As of `partition_ops.artifacts.latest.run_at`.
-        """
-        from partition_ops.artifacts.latest import run_at
-
-        with self.open(uri) as root:
-            run = run_at(root)
-        with self.open(run) as store:
-            yield store
-
     def open_store(self, uri: str, *, progress: Progress | None = None) -> Store:
         """Return a root, which the caller closes; otherwise as `open`."""
         from partition_ops.storage import open_store

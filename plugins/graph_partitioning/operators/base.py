@@ -255,11 +255,12 @@ class FinishedRunOperator(OptionsOperator):
     @contextmanager
     def opened(self) -> Iterator[Store]:
         """Open the run, and explain failures inside the block."""
+        from partition_ops.artifacts.latest import open_run
         from partition_ops.system.temporary_folders import check_tmpdir
 
         with explain_failures(self.log):
             check_tmpdir()
-            with GraphStorageHook(self.storage_conn_id).open_run(self.output_uri) as store:
+            with open_run(self.output_uri, GraphStorageHook(self.storage_conn_id).open_store) as store:
                 yield store
 
 
@@ -394,13 +395,13 @@ class GraphStageOperator(GraphRunOperator):
             previous: Its URI, or that of the root of a graph's runs, which means the newest published one;
                 ``latest`` for the one that was published last when this run started; ``""`` for none.
         """
-        from partition_ops.artifacts.latest import previous_of
+        from partition_ops.artifacts.latest import open_run, previous_of
 
         uri = previous_of(destination) if previous == LATEST_RUN else previous
         if not uri:
             yield None
             return
-        with GraphStorageHook(self.storage_conn_id).open_run(uri) as store:
+        with open_run(uri, GraphStorageHook(self.storage_conn_id).open_store) as store:
             yield store
 
     def _push_run(self, context: Context, root: str, *records: str) -> None:
