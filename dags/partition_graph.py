@@ -86,6 +86,7 @@ from graph_partitioning.options import (
 from graph_partitioning.pods import pod
 
 from partition_ops.artifacts.stage import all_stages, around_alone, job_stages
+from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.idmap.options import IdMapConfig
@@ -238,11 +239,12 @@ with DAG(
     others = [stage for stage in all_stages() if stage.name not in nodes]  # such as those of other packages
     for stage in others:
         options = templates(stage.config, PreviousOptions, ExpectationSuites)
+        switches = {} if stage.optional in options else templates(RunConfig)
         nodes[stage.name] = RunStageOperator(
             task_id=stage.name,
             stage=stage.name,
             stage_options=options,
-            enabled=options.get(stage.optional, True),
+            enabled=switches.get(stage.optional, True),
             **pod(stage.name),
         )
         revalidate >> nodes[stage.name] >> publish

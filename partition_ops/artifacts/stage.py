@@ -58,7 +58,8 @@ class StageTask:
 class _Imported(Generic[Found, Given]):
     """An attribute of a dataclass with classes, which may be given as ``module:name``.
 
-    These are imported when the attribute is read: the list of verbs needs no options.
+    These are imported when the attribute is read: the list of verbs needs no options. Importing the options
+    of all stages takes 0.1 s of processor time, and the rest of ``partition-ops --help`` 0.14 s.
     """
 
     def __init__(self, default: Found) -> None:

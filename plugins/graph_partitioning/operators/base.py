@@ -427,8 +427,12 @@ class OptionalStageOperator(GraphStageOperator):
         super().__init__(**kwargs)
         self.enabled = enabled
 
+    def is_wanted(self) -> bool:
+        """Return whether the option is set."""
+        return is_true(self.enabled)
+
     def execute(self, context: Context) -> Any:
-        if not is_true(self.enabled):
+        if not self.is_wanted():
             option = find_stage(self.stage).optional
             raise AirflowSkipException(f"Skipped because the param {option!r} is false")
         return super().execute(context)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graph_partitioning.operators.base import Config, OptionalStageOperator
+from graph_partitioning.operators.base import Config, OptionalStageOperator, explain_failures
+from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.values import build, parse_settings
 
 
 class RunStageOperator(OptionalStageOperator):
     """Runs a stage that has no operator of its own, such as one of another package.
 
-    `partition_graph` has a task with this operator for each stage that it does not name.
+    `partition_graph` has a task with this operator for each stage that it does not name. If an option of the
+    stage switches it on, the task is skipped without this option.
 
     Args:
         stage: Name of the stage.
@@ -31,3 +33,8 @@ class RunStageOperator(OptionalStageOperator):
     def config(self, cls: type[Config], **more: Any) -> Config:
         settings = {**self.stage_options, "graph_name": self.graph_name}
         return build(cls, {**parse_settings(cls, settings), **more})
+
+    def is_wanted(self) -> bool:
+        with explain_failures(self.log):
+            own = getattr(self.stage_config(), find_stage(self.stage).optional, True)
+        return bool(own) and super().is_wanted()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from airflow.sdk.exceptions import AirflowSkipException
 from graph_partitioning.operators.run_stage import RunStageOperator
 
 from partition_ops.artifacts.stage import LAST, Stage, all_stages, find_stage, job_stages
 from partition_ops.artifacts.tasks import StageResult, Task
+from partition_ops.options.declare import StageConfig, option
 from partition_ops.storage import Store
 from tests.airflow_tasks import TaskInstance
 from tests.graphs import library
@@ -82,6 +86,29 @@ def test_a_stage_of_another_package_takes_what_the_shell_gives_it(
         "expectations": f"{tmp_path}/expectations_uri",
         "find_rows": {},
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share(StageConfig):
+    share: float = option(0.0, help="A share.", title="Share")
+
+
+def test_a_stage_of_another_package_runs_if_its_option_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = Stage(name="own", config=Share, optional="share", run=f"{__name__}:take")
+    install(monkeypatch, own, Stage(name="other", optional="probe", run=f"{__name__}:take"))
+    dag = read_dag(monkeypatch)
+    assert dag.get_task("other").enabled == "{{ params.probe }}"
+    assert (dag.get_task("own").enabled, dag.get_task("own").stage_options["share"]) == (
+        True,
+        "{{ params.share }}",
+    )
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    for share in ("0.0", "0.1"):
+        task = RunStageOperator(task_id="own", stage="own", stage_options={"share": share}, **where)
+        with pytest.raises(AirflowSkipException) if share == "0.0" else nullcontext():
+            TaskInstance().run(task)
 
 
 def test_what_follows_an_optional_stage_accepts_that_it_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
