@@ -151,7 +151,7 @@ class Tuning:
     passes: int = 10  # over all nodes at the border
     pass_settled: float = 1e-3  # share of the cut; after a pass that saves less, no other follows
     sample: int = 1 << 12  # a pass ends when so many nodes save little
-    samples: int = 32  # ... or such a share of them
+    samples: int = 128  # ... or such a share of them
     patience: float = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
     exchanges: int = 3  # so often at most, nodes change places and searches follow
     exchange_rounds: int = 10  # over all partitions
