@@ -39,9 +39,8 @@ class RunConfig(IngestConfig, ValidateConfig, PrepareTasks, ConvertConfig, Cache
     """
 
     memory: int | None = memory_option(
-        "Memory that the command and its child processes may take, such as 512M or 4G. A job that is"
-        " estimated to take more is rejected; stages plan with it, and a job that takes more anyway ends with"
-        " an error. The result does not depend on the option."
+        "A job that is estimated to take more is rejected; stages plan with it, and a job that takes more"
+        " anyway ends with an error."
     )
     probe: bool = option(
         False,

@@ -101,11 +101,21 @@ def parse_size(text: str) -> int:
     return size
 
 
-def memory_option(help: str, *, empty: str = "all that the machine or the container has") -> Any:
-    """Declare the option ``memory`` of a stage or a job; the result does not depend on it."""
+def memory_option(
+    effect: str = "", *, help: str = "", empty: str = "all that the machine or the container has"
+) -> Any:
+    """Declare the option ``memory`` of a stage or a job; the result does not depend on it.
+
+    Args:
+        effect: What the bound does, as a sentence.
+        help: Used instead of the common text.
+        empty: As for `option`.
+    """
     return option(
         None,
-        help=help,
+        help=help
+        or f"Memory that the command and its child processes may take, such as 512M or 4G. {effect} The"
+        " result does not depend on the option.",
         title="Memory",
         section="More",
         metavar="SIZE",

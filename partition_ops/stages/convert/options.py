@@ -20,9 +20,7 @@ class ConvertConfig(StageConfig):
     """Options of ``convert``."""
 
     memory: int | None = memory_option(
-        "Memory that the command and its child processes may take, such as 512M or 4G. As many"
-        " partitions are built at a time as fit, and a command that takes more ends with an error. The result"
-        " does not depend on the option."
+        "As many partitions are built at a time as fit, and a command that takes more ends with an error."
     )
     convert_tasks: int | None = tasks_option(
         "convert",

@@ -28,7 +28,7 @@ class IngestConfig(StageConfig):
         recorded=False,
     )
     memory: int | None = memory_option(
-        "Memory of the process while it makes a graph of tables, 512M or more. The graph is the same.",
+        help="Memory of the process while it makes a graph of tables, 512M or more. The graph is the same.",
         empty="a quarter of the available memory",
     )
 

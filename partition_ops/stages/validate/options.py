@@ -48,9 +48,7 @@ class ValidateConfig(StageConfig):
         by_key=action_options,
     )
     memory: int | None = memory_option(
-        "Memory that the command and its child processes may take, such as 512M or 4G. The search for"
-        " duplicates uses the disk instead, and a command that takes more ends with an error. The result does"
-        " not depend on the option."
+        "The search for duplicates uses the disk instead, and a command that takes more ends with an error."
     )
     validation_tasks: int = tasks_option(
         "validate",
