@@ -74,8 +74,9 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 VERB = Verb(
     description="""\
 Estimate what each stage of 'run' with the same options needs: peak memory, disk and a rough time. Only
-metadata.json, the sizes of the files and the header of the feature to balance by are read. The needs are
-compared with the memory of this machine, or of the cgroup of this process, and with the free disk space.
+metadata.json, the sizes of the files, and the headers of the feature to balance by and of the masks of train
+nodes are read. The needs are compared with the memory of this machine, or of the cgroup of this process, and
+with the free disk space.
 With --workers, they are compared with that many workers, which share the stages that can be split.
 The exit code is 0 in either case; 'run' rejects a job that does not fit.""",
     add_arguments=add_arguments,
