@@ -21,17 +21,11 @@ CURVE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares
 
 @dataclass(frozen=True)
 class Cacheable:
-    """The nodes whose rows can be cached: those of types with features.
+    """The nodes whose rows can be cached: those of types with features."""
 
-    Attributes:
-        nodes: (nodes,) bool by homogeneous ID of the input.
-        parts: (nodes,) int32, the partition of each.
-        own: (parts,) int64, number of them in each partition.
-    """
-
-    nodes: Mask
-    parts: Parts
-    own: Ids
+    nodes: Mask  # (nodes,) bool by homogeneous ID of the input
+    parts: Parts  # (nodes,) int32, the partition of each
+    own: Ids  # (parts,) int64, number of them in each partition
 
     @classmethod
     def of(cls, metadata: GraphMetadata, assignment: Assignment) -> Cacheable:
@@ -69,14 +63,10 @@ class Cacheable:
 
 @dataclass
 class CacheCurve:
-    """Rows that caches of several shares save.
-
-    Attributes:
-        cacheable: The rows.
-        saved: By partition, the expected rows of an epoch that its trainer finds in the cache, by share.
-    """
+    """Rows that caches of several shares save."""
 
     cacheable: Cacheable
+    # by partition, the expected rows of an epoch that its trainer finds in the cache, by share
     saved: dict[int, list[float]] = field(default_factory=dict)
 
     def add(self, part: int, reads: Singles) -> None:

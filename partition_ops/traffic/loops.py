@@ -24,27 +24,20 @@ MOST = 1 - 1e-13  # probability of an event that is certain, so that logarithms 
 
 
 class Batches(NamedTuple):
-    """The batches of a few trainers: from whose train nodes they are, and how likely each of these is a seed.
+    """The batches of a few trainers: from whose train nodes they are, and how likely each is a seed."""
 
-    Attributes:
-        train: (nodes,) bool, the train nodes.
-        parts: (nodes,) int32, the partition of each node.
-        trainers: (columns,) int32, the partition whose train nodes are the seeds of a column; -1 for none, -2
-            for all train nodes.
-        chances: (columns,) float64, probability that one of these nodes is a seed.
-        fanouts: (layers,) float64, number of edges of a group that are sampled in each layer; inf for all.
-        near: (layers + 1, nodes) uint64, which batches may contain each node after so many layers, as `reach`
-            writes it; (0, 0) if all of them may.
-        bit: The bit of these batches there.
-    """
-
-    train: npt.NDArray[np.bool_]
-    parts: Ids
+    train: npt.NDArray[np.bool_]  # (nodes,) bool, the train nodes
+    parts: Ids  # (nodes,) int32, the partition of each node
+    # (columns,) int32, the partition whose train nodes are the seeds of a column; -1 for none, -2 for all
+    # train nodes
     trainers: Ids
-    chances: Floats
+    chances: Floats  # (columns,) float64, probability that one of these nodes is a seed
+    # (layers,) float64, number of edges of a group that are sampled in each layer; inf for all
     fanouts: Floats
+    # (layers + 1, nodes) uint64, which batches may contain each node after so many layers, as `reach` writes
+    # it; (0, 0) if all of them may
     near: Masks
-    bit: np.uint64
+    bit: np.uint64  # the bit of these batches there
 
 
 @compiled_inline

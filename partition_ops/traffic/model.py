@@ -62,34 +62,26 @@ NOWHERE_FAR: Masks = np.zeros((0, 0), np.uint64)
 
 @dataclass(frozen=True)
 class Sampling:
-    """How trainers sample.
+    """How trainers sample."""
 
-    Attributes:
-        fanouts: Number of edges of each type that are sampled for a node, layer by layer as DGL's samplers
-            take them: the last is that of the seeds. -1 means all.
-        batch_size: Number of seeds of a batch.
-    """
-
+    # number of edges of each type that are sampled for a node, layer by layer as DGL's samplers take them:
+    # the last is that of the seeds. -1 means all
     fanouts: tuple[int, ...] = (10, 10)
-    batch_size: int = 1024
+    batch_size: int = 1024  # number of seeds of a batch
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Expected traffic of the trainers of an assignment, one for each partition.
+    """Expected traffic of the trainers of an assignment, one for each partition."""
 
-    Attributes:
-        seeds: (parts,) int64, train nodes of each partition.
-        batches: (parts,) int64, batches of each trainer in an epoch; 0 without train nodes.
-        rows: (parts, parts, node types) float64, expected rows that trainer i reads from partition j in an
-            epoch, by type.
-        neighbours: (parts, 2) float64, expected sampled edges of each trainer in an epoch whose source is in
-            its own partition, and in another one.
-    """
-
-    seeds: npt.NDArray[np.int64]
+    seeds: npt.NDArray[np.int64]  # (parts,) int64, train nodes of each partition
+    # (parts,) int64, batches of each trainer in an epoch; 0 without train nodes
     batches: npt.NDArray[np.int64]
+    # (parts, parts, node types) float64, expected rows that trainer i reads from partition j in an epoch, by
+    # type
     rows: Floats
+    # (parts, 2) float64, expected sampled edges of each trainer in an epoch whose source is in its own
+    # partition, and in another one
     neighbours: Floats
 
     @property

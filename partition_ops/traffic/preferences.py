@@ -27,29 +27,18 @@ NOWHERE = -1
 
 
 class Preferences(NamedTuple):
-    """The best move of each node.
+    """The best move of each node."""
 
-    Attributes:
-        targets: (nodes,) int32, the partition to move to; `NOWHERE` if every other one is worse.
-        gains: (nodes,) float32, expected remote rows that it saves in an epoch, times their importance.
-    """
-
-    targets: Parts
-    gains: Singles
+    targets: Parts  # (nodes,) int32, the partition to move to; `NOWHERE` if every other one is worse
+    gains: Singles  # (nodes,) float32, expected remote rows that it saves in an epoch, times their importance
 
 
 class _Columns(NamedTuple):
-    """The trainers of a few columns.
+    """The trainers of a few columns."""
 
-    Attributes:
-        trainers: (WIDTH,) int32, their partitions; -1 for none.
-        chances: (WIDTH,) float64, probability that one of their train nodes is a seed of a batch.
-        batches: (WIDTH,) float64, batches of an epoch, times the importance of the trainer.
-    """
-
-    trainers: Ids
-    chances: Floats
-    batches: Floats
+    trainers: Ids  # (WIDTH,) int32, their partitions; -1 for none
+    chances: Floats  # (WIDTH,) float64, probability that one of their train nodes is a seed of a batch
+    batches: Floats  # (WIDTH,) float64, batches of an epoch, times the importance of the trainer
 
 
 def preferences(model: TrafficModel, parts: Parts, importance: Floats) -> Preferences:

@@ -36,22 +36,17 @@ class SampledEdges:
     A *group* is the in-edges of one node that have one type: DGL's samplers draw the fan-out from each group.
     Edges with the same two ends are one edge here, of a *joined* group; see `parallel_edges`. Nodes are
     counted by homogeneous ID, of the input or new, as the caller likes.
-
-    Attributes:
-        first: (nodes + 1,) int64, where the out-edges of each node begin.
-        groups: (edges,) int32 or int64, the group of each edge, by source; mapped if a folder was given.
-        group_nodes: (groups,) int32 or int64, the destination of the edges of each group, the joined ones
-            last.
-        group_sizes: (groups,) int64, number of edges of each group. Of a joined one, about how many edges
-            share a sample of an edge of it: at least 1.
-        joined: (joined groups, 2) int64, the two groups that each stands for, of which the first one may be
-            joined itself.
     """
 
-    first: Counts
-    groups: Ids
+    first: Counts  # (nodes + 1,) int64, where the out-edges of each node begin
+    groups: Ids  # (edges,) int32 or int64, the group of each edge, by source; mapped if a folder was given
+    # (groups,) int32 or int64, the destination of the edges of each group, the joined ones last
     group_nodes: Ids
+    # (groups,) int64, number of edges of each group. Of a joined one, about how many edges share a sample of
+    # an edge of it: at least 1
     group_sizes: Counts
+    # (joined groups, 2) int64, the two groups that each stands for, of which the first one may be joined
+    # itself
     joined: Counts = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     @property

@@ -23,14 +23,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TrainType:
-    """A node type with train nodes.
-
-    Attributes:
-        node_type: Its name.
-        mask: Name of the feature that is not 0 for train nodes; None if all nodes of the type are.
-    """
+    """A node type with train nodes."""
 
     node_type: str
+    # name of the feature that is not 0 for train nodes; None if all nodes of the type are
     mask: str | None = None
 
     def __str__(self) -> str:

@@ -51,19 +51,13 @@ CPU = 1  # device of an array
 
 @dataclass(frozen=True)
 class GraphPlaces:
-    """The arrays of a graph file.
+    """The arrays of a graph file."""
 
-    Attributes:
-        formats: The edges in each sparse format that the file has, int64: local IDs of sources and of
-            destinations, and nothing; or where the edges of each node begin, the nodes at the other end, and
-            the edge IDs.
-        nodes: Node data by name, (nodes, ...).
-        edges: Edge data by name, (edges, ...).
-    """
-
+    # the edges in each sparse format that the file has, int64: local IDs of sources and of destinations, and
+    # nothing; or where the edges of each node begin, the nodes at the other end, and the edge IDs
     formats: dict[str, tuple[StoredArray, StoredArray, StoredArray]]
-    nodes: dict[str, StoredArray]
-    edges: dict[str, StoredArray]
+    nodes: dict[str, StoredArray]  # node data by name, (nodes, ...)
+    edges: dict[str, StoredArray]  # edge data by name, (edges, ...)
 
 
 def complete_copy(output: Store, key: str) -> Path:

@@ -34,33 +34,21 @@ NODE_TYPE, EDGE_TYPE = "_N", "_E"  # DGL's names if there is one type
 
 @dataclass(frozen=True)
 class Sparse:
-    """The edges of a graph in one format, int64.
+    """The edges of a graph in one format, int64."""
 
-    Attributes:
-        name: ``coo``, ``csr`` or ``csc``.
-        arrays: Sources, destinations; or where the edges of each node begin, the nodes at the other end, the
-            edge IDs.
-    """
-
-    name: str
+    name: str  # ``coo``, ``csr`` or ``csc``
+    # sources, destinations; or where the edges of each node begin, the nodes at the other end, the edge IDs
     arrays: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
 class GraphColumns:
-    """A graph of one node and one edge type, as DGL stores partitions.
+    """A graph of one node and one edge type, as DGL stores partitions."""
 
-    Attributes:
-        num_nodes: Number of nodes.
-        formats: Its edges, in the order ``coo``, ``csr``, ``csc``.
-        node_data: Fields of the nodes.
-        edge_data: Fields of the edges, in the order of the edge IDs.
-    """
-
-    num_nodes: int
-    formats: Sequence[Sparse]
-    node_data: Mapping[str, Column]
-    edge_data: Mapping[str, Column]
+    num_nodes: int  # number of nodes
+    formats: Sequence[Sparse]  # its edges, in the order ``coo``, ``csr``, ``csc``
+    node_data: Mapping[str, Column]  # fields of the nodes
+    edge_data: Mapping[str, Column]  # fields of the edges, in the order of the edge IDs
 
 
 def write_tensor_file(stream: BinaryIO, columns: Mapping[str, Column]) -> None:

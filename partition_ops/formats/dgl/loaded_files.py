@@ -16,21 +16,13 @@ from partition_ops.system.extras import is_installed
 
 @dataclass(frozen=True)
 class LoadedGraph:
-    """The graph of a partition.
+    """The graph of a partition."""
 
-    Attributes:
-        formats: Its sparse formats.
-        src: (edges,) local IDs of the sources, by edge ID.
-        dst: (edges,) local IDs of the destinations.
-        nodes: Node data by name.
-        edges: Edge data by name.
-    """
-
-    formats: tuple[str, ...]
-    src: Array
-    dst: Array
-    nodes: dict[str, Array]
-    edges: dict[str, Array]
+    formats: tuple[str, ...]  # its sparse formats
+    src: Array  # (edges,) local IDs of the sources, by edge ID
+    dst: Array  # (edges,) local IDs of the destinations
+    nodes: dict[str, Array]  # node data by name
+    edges: dict[str, Array]  # edge data by name
 
 
 def has_dgl() -> bool:

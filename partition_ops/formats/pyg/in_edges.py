@@ -21,19 +21,12 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TypedEdges:
-    """The edges of one type that a partition owns, sorted.
+    """The edges of one type that a partition owns, sorted."""
 
-    Attributes:
-        src: (edges,) int32 or int64, local IDs of the sources.
-        dst: (edges,) int32 or int64, local IDs of the destinations, ascending.
-        orig: (edges,) int64, type-wise original IDs of the edges.
-        order: (edges,) int32 or int64, positions of the edges in the order of their new IDs.
-    """
-
-    src: Ids
-    dst: Ids
-    orig: Counts
-    order: Ids
+    src: Ids  # (edges,) int32 or int64, local IDs of the sources
+    dst: Ids  # (edges,) int32 or int64, local IDs of the destinations, ascending
+    orig: Counts  # (edges,) int64, type-wise original IDs of the edges
+    order: Ids  # (edges,) int32 or int64, positions of the edges in the order of their new IDs
 
 
 class InEdges:

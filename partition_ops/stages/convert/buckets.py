@@ -35,13 +35,10 @@ class BucketIndex:
 
     A segment holds consecutive edges of one type: for each partition a (3, n) array, which has the new IDs of
     the sources, the positions of the destinations in the partition, and the type-wise edge IDs, ascending.
-
-    Attributes:
-        edge_types: The edge type ID of each segment, ascending.
-        counts: The number of edges of each partition in each segment.
     """
 
-    edge_types: list[int] = field(default_factory=list)
+    edge_types: list[int] = field(default_factory=list)  # the edge type ID of each segment, ascending
+    # the number of edges of each partition in each segment
     counts: list[list[int]] = field(default_factory=list)
 
     def add(self, edge_type_id: int, counts: Counts) -> None:
@@ -54,19 +51,12 @@ class BucketIndex:
 
 @dataclass(frozen=True)
 class Piece:
-    """The edges of one partition in one segment.
+    """The edges of one partition in one segment."""
 
-    Attributes:
-        edge_type_id: Their type.
-        key: The object.
-        begin: First byte.
-        count: Number of edges.
-    """
-
-    edge_type_id: int
+    edge_type_id: int  # their type
     key: str
-    begin: int
-    count: int
+    begin: int  # first byte
+    count: int  # number of edges
 
 
 def fetch_if_quicker(store: Store, key: str, size: int, ranges: int) -> None:
@@ -159,17 +149,11 @@ class Buckets:
 
 @dataclass(frozen=True)
 class PartEdges:
-    """The edges of one partition, mapped into memory.
+    """The edges of one partition, mapped into memory."""
 
-    Attributes:
-        dtype: Of the IDs.
-        pieces: Places of the edges.
-        data: For each piece, bytes that begin with it.
-    """
-
-    dtype: np.dtype[Any]
-    pieces: list[Piece]
-    data: list[npt.NDArray[np.uint8]]
+    dtype: np.dtype[Any]  # of the IDs
+    pieces: list[Piece]  # places of the edges
+    data: list[npt.NDArray[np.uint8]]  # for each piece, bytes that begin with it
 
     def __iter__(self) -> Iterator[tuple[int, Ids]]:
         """Yield edge type ID and (3, n) IDs as in the buckets, by edge type and edge ID."""

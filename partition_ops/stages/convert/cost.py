@@ -67,17 +67,11 @@ def _smaller(config: ConvertConfig, sizes: Sizes, machine: Machine) -> Iterator[
 
 @dataclass(frozen=True)
 class Halo:
-    """Expected sums over the halos of all partitions.
+    """Expected sums over the halos of all partitions."""
 
-    Attributes:
-        nodes: Halo nodes.
-        edges: Edges in the graphs of the partitions.
-        outer: The part of `edges` that another partition owns.
-    """
-
-    nodes: int
-    edges: int
-    outer: int
+    nodes: int  # halo nodes
+    edges: int  # edges in the graphs of the partitions
+    outer: int  # the part of `edges` that another partition owns
 
 
 def expected_halo(config: ConvertConfig, sizes: Sizes) -> Halo:

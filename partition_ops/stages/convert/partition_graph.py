@@ -213,21 +213,13 @@ class PartitionGraph:
 
 @dataclass(frozen=True)
 class LocalNodes:
-    """The nodes of a partition by local ID.
+    """The nodes of a partition by local ID."""
 
-    Attributes:
-        new_ids: (nodes,) int64.
-        orig_ids: (nodes,) int64, type-wise IDs of the input graph.
-        type_ids: (nodes,) int32.
-        parts: (nodes,) int64, the partition that owns each.
-        num_inner: The inner nodes come first.
-    """
-
-    new_ids: Counts
-    orig_ids: Counts
-    type_ids: npt.NDArray[np.int32]
-    parts: Counts
-    num_inner: int
+    new_ids: Counts  # (nodes,) int64
+    orig_ids: Counts  # (nodes,) int64, type-wise IDs of the input graph
+    type_ids: npt.NDArray[np.int32]  # (nodes,) int32
+    parts: Counts  # (nodes,) int64, the partition that owns each
+    num_inner: int  # the inner nodes come first
 
     def inner_ids_by_type(self, metadata: GraphMetadata) -> dict[str, Counts]:
         """Return by type the type-wise IDs, in the input graph, of the inner nodes; ascending."""
@@ -238,13 +230,9 @@ class LocalNodes:
 
 @dataclass
 class OuterEdges:
-    """Edges of other partitions in the graph of this one, in an unnamed file.
+    """Edges of other partitions in the graph of this one, in an unnamed file."""
 
-    Attributes:
-        count: How many there are.
-    """
-
-    count: int = 0
+    count: int = 0  # how many there are
     _sizes: list[int] = field(default_factory=list)
     _stream: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 

@@ -25,18 +25,13 @@ logger = logging.getLogger("partition_ops")
 
 @dataclass(frozen=True)
 class Plan:
-    """The groups of chunks.
+    """The groups of chunks."""
 
-    Attributes:
-        edges: For each group of edges, the half-open range of its chunks among all edge chunks.
-        features: For each group of features, numbered after those of edges, its chunks; see
-            `scattered_chunks`.
-        starts: Type-wise ID of the first edge of every edge chunk.
-    """
-
+    # for each group of edges, the half-open range of its chunks among all edge chunks
     edges: list[tuple[int, int]]
+    # for each group of features, numbered after those of edges, its chunks; see `scattered_chunks`
     features: list[list[tuple[int, int]]]
-    starts: list[int]
+    starts: list[int]  # type-wise ID of the first edge of every edge chunk
 
     @property
     def groups(self) -> list[int]:
@@ -142,15 +137,10 @@ def read_plan(destination: Store) -> Plan:
 
 @dataclass(frozen=True)
 class TaskGroups:
-    """The groups of chunks, and the partitions, that share a task in Airflow, where each task is a process.
+    """The groups of chunks, and the partitions, that share a task, and so a process, in Airflow."""
 
-    Attributes:
-        scatters: Groups of chunks of each scatter.
-        gathers: Partitions of each gather.
-    """
-
-    scatters: list[list[int]]
-    gathers: list[list[int]]
+    scatters: list[list[int]]  # groups of chunks of each scatter
+    gathers: list[list[int]]  # partitions of each gather
 
 
 def task_groups(conversion: Conversion) -> TaskGroups:

@@ -30,22 +30,14 @@ NODE_BYTES = 20  # of a node, in an engine that only deals out nodes
 
 @dataclass(frozen=True, kw_only=True)
 class EngineCost:
-    """Memory of an engine in bytes, beyond a process without work, and its seconds.
+    """Memory of an engine in bytes, beyond a process without work, and its seconds."""
 
-    Attributes:
-        held: Memory without which the process is killed.
-        mapped: Pages of the file of the prepared graph.
-        seconds: A rough time on two cores.
-        note: What the figures assume, or None.
-        warnings: What may happen on this machine, in whole clauses.
-        ranks: Memory of MPI's ranks, the processes included; `held` has those on this machine.
-    """
-
-    held: int
-    mapped: int = 0
-    seconds: float = 0.0
-    note: str | None = None
-    warnings: tuple[str, ...] = ()
+    held: int  # memory without which the process is killed
+    mapped: int = 0  # pages of the file of the prepared graph
+    seconds: float = 0.0  # a rough time on two cores
+    note: str | None = None  # what the figures assume, or None
+    warnings: tuple[str, ...] = ()  # what may happen on this machine, in whole clauses
+    # memory of MPI's ranks, the processes included; `held` has those on this machine
     ranks: tuple[TaskEstimate, ...] = ()
 
 
@@ -56,29 +48,23 @@ class Engine(ABC):
     line and the form of the DAG offer every engine in that folder, and show the first line of its module. An
     engine with options of its own also defines ``OPTIONS``: a field for `PartitionConfig`, and its dataclass.
     Such a module is imported for ``--help``, so its functions import what is heavy.
-
-    Attributes:
-        name: As users give it: the name of the module, with ``-`` for ``_``.
-        needs_graph: Whether ``prepare`` must have been done.
-        dgl_name: What DGL's own tools call it; their loader knows ``random`` and ``metis`` only.
-        supports: The options in `OPTIONAL` that it supports.
-        tolerance: Largest weight of a partition over its share, if the options do not say.
-        objectives: The objectives that it supports.
-        many_machines: The options with which it takes the memory of several machines; empty if it cannot.
-        most_nodes: The largest number of nodes of a graph; None if there is no limit.
-        needs_ranks: Whether it runs over MPI always, so that `cost` does not know its memory.
-        recorded: Which of the options ``effort`` and ``sampling`` its assignment depends on.
     """
 
-    name: ClassVar[str]
-    needs_graph: ClassVar[bool] = True
+    name: ClassVar[str]  # as users give it: the name of the module, with ``-`` for ``_``
+    needs_graph: ClassVar[bool] = True  # whether ``prepare`` must have been done
+    # what DGL's own tools call it; their loader knows ``random`` and ``metis`` only
     dgl_name: ClassVar[str] = "metis"
-    supports: ClassVar[frozenset[str]] = frozenset()
+    supports: ClassVar[frozenset[str]] = frozenset()  # the options in `OPTIONAL` that it supports
+    # largest weight of a partition over its share, if the options do not say
     tolerance: ClassVar[float] = METIS_TOLERANCE
-    objectives: ClassVar[tuple[str, ...]] = ("cut",)
+    objectives: ClassVar[tuple[str, ...]] = ("cut",)  # the objectives that it supports
+    # the options with which it takes the memory of several machines; empty if it cannot
     many_machines: ClassVar[str] = ""
+    # the largest number of nodes of a graph; None if there is no limit
     most_nodes: ClassVar[int | None] = None
+    # whether it runs over MPI always, so that `cost` does not know its memory
     needs_ranks: ClassVar[bool] = False
+    # which of the options ``effort`` and ``sampling`` its assignment depends on
     recorded: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod

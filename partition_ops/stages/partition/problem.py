@@ -37,34 +37,23 @@ FEW_VALUES = 1 << 16  # from the least to the most: they are counted instead of 
 
 @dataclass(frozen=True)
 class Problem:
-    """A graph, and how to partition it.
+    """A graph, and how to partition it."""
 
-    Attributes:
-        config: Number of partitions, balance, seed.
-        metadata: The graph's metadata.
-        artifacts: Root of the run, with the graph that ``prepare`` wrote.
-        source: Root of the input graph, for the features to balance by.
-        notes: Figures that the engine adds to the result.
-        progress: Shows how many partitions of several have been made.
-        edge_weights: (half-edges,) int64, what cutting each edge costs, the same in both directions; empty if
-            every edge costs 1. Eight times their sum at any node must be below 2**31.
-        traffic: Model of the traffic of training, for the objective ``train``; None for the others.
-        uneven: Whether training reads some edges much more than others.
-        row_weight: Weight of an edge over which a row an epoch is read; 1 without weights.
-        preset: Constants to use instead of those of the effort.
-    """
-
-    config: PartitionConfig
-    metadata: GraphMetadata
-    artifacts: Store
-    source: Store | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    config: PartitionConfig  # number of partitions, balance, seed
+    metadata: GraphMetadata  # the graph's metadata
+    artifacts: Store  # root of the run, with the graph that ``prepare`` wrote
+    source: Store | None = None  # root of the input graph, for the features to balance by
+    notes: dict[str, Any] = field(default_factory=dict)  # figures that the engine adds to the result
+    # shows how many partitions of several have been made
     progress: Progress = field(default_factory=NoProgress)
+    # (half-edges,) int64, what cutting each edge costs, the same in both directions; empty if every edge
+    # costs 1. Eight times their sum at any node must be below 2**31
     edge_weights: Weights = field(default_factory=lambda: np.zeros(0, np.int64))
+    # model of the traffic of training, for the objective ``train``; None for the others
     traffic: TrafficModel | None = None
-    uneven: bool = False
-    row_weight: float = 1.0
-    preset: Tuning | None = None
+    uneven: bool = False  # whether training reads some edges much more than others
+    row_weight: float = 1.0  # weight of an edge over which a row an epoch is read; 1 without weights
+    preset: Tuning | None = None  # constants to use instead of those of the effort
 
     @property
     def tuning(self) -> Tuning:

@@ -33,15 +33,10 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Probed:
-    """Figures from sampling.
+    """Figures from sampling."""
 
-    Attributes:
-        document: As ``schemas/probe.schema.json`` describes it; the same for the same options.
-        found: Figures of each trainer; their times differ from run to run.
-    """
-
-    document: dict[str, Any]
-    found: list[TrainerFigures]
+    document: dict[str, Any]  # as ``schemas/probe.schema.json`` describes it; the same for the same options
+    found: list[TrainerFigures]  # figures of each trainer; their times differ from run to run
 
     @property
     def batches_per_second(self) -> float:
@@ -196,34 +191,21 @@ def _ratio(part: float, whole: float) -> float:
 
 @dataclass(frozen=True)
 class TrainerFigures:
-    """Figures of the trainer of one partition.
-
-    Attributes:
-        part: The partition.
-        seeds: Number of seeds.
-        batches: Number of batches.
-        counts: The sums of `COUNTED` over the batches.
-        seconds: Time for sampling and for reading features.
-    """
+    """Figures of the trainer of one partition."""
 
     part: int
-    seeds: int
-    batches: int
-    counts: dict[str, int]
-    seconds: float
+    seeds: int  # number of seeds
+    batches: int  # number of batches
+    counts: dict[str, int]  # the sums of `COUNTED` over the batches
+    seconds: float  # time for sampling and for reading features
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """The seeds of a trainer.
+    """The seeds of a trainer."""
 
-    Attributes:
-        nodes: By node type, (n,) int64 type-wise new IDs of train nodes.
-        order: (seeds,) int64, positions among the train nodes of all types, in the order of the batches.
-    """
-
-    nodes: dict[str, Ids]
-    order: Ids
+    nodes: dict[str, Ids]  # by node type, (n,) int64 type-wise new IDs of train nodes
+    order: Ids  # (seeds,) int64, positions among the train nodes of all types, in the order of the batches
 
     def batch(self, positions: Ids) -> dict[str, Ids]:
         """Return the nodes at some positions by their type; types without any are left out."""

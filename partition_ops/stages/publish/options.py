@@ -68,11 +68,8 @@ class Gate(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishConfig(StageConfig):
-    """Options of ``publish``.
+    """Options of ``publish``."""
 
-    Attributes:
-        run_id: Name of the run; None outside Airflow, where there is no ``latest.json`` either.
-    """
-
+    # name of the run; None outside Airflow, where there is no ``latest.json`` either
     run_id: str | None = None
     gate: Gate = option_group(Gate)

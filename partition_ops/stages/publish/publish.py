@@ -77,18 +77,12 @@ def publish_run(
 
 @dataclass(frozen=True)
 class PublishTask:
-    """The task ``publish``. Its record is the manifest, because the manifest is written last.
+    """The task ``publish``. Its record is the manifest, because the manifest is written last."""
 
-    Attributes:
-        config: Options.
-        source: Root of the input graph.
-        destination: Root of the run.
-        latest: Root of the graph, whose ``latest.json`` is to point at this run; None for no pointer.
-    """
-
-    config: PublishConfig
-    source: Store
-    destination: Store
+    config: PublishConfig  # options
+    source: Store  # root of the input graph
+    destination: Store  # root of the run
+    # root of the graph, whose ``latest.json`` is to point at this run; None for no pointer
     latest: Store | None = None
     name: ClassVar[str] = "publish"
 

@@ -31,19 +31,13 @@ CLUSTERED_BYTES = 6  # of a half-edge of the graph, in the graphs of clusters
 
 
 class Plan(NamedTuple):
-    """How often a graph is partitioned.
+    """How often a graph is partitioned."""
 
-    Attributes:
-        starts: For each start, how many clusters of the largest size make a partition; 0 for no clusters.
-        combined: So many of the best partitions are combined, each with every other.
-        rounds: Most rounds of combinations.
-        evaluations: Of the model of the traffic, to lower that of each of the best partitions.
-    """
-
+    # for each start, how many clusters of the largest size make a partition; 0 for no clusters
     starts: tuple[int, ...]
-    combined: int
-    rounds: int
-    evaluations: int = 0
+    combined: int  # so many of the best partitions are combined, each with every other
+    rounds: int  # most rounds of combinations
+    evaluations: int = 0  # of the model of the traffic, to lower that of each of the best partitions
 
 
 class Auto(Engine):

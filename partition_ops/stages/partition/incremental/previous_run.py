@@ -23,14 +23,10 @@ from partition_ops.storage import Store
 
 @dataclass(frozen=True)
 class PreviousAssignment:
-    """The partitions of the old nodes of a graph that has grown, for engines.
+    """The partitions of the old nodes of a graph that has grown, for engines."""
 
-    Attributes:
-        homes: (nodes,) int32, the old partition by homogeneous ID; -1 for new nodes.
-        degrees: (nodes,) int32, old numbers of neighbours, -1 for new nodes; None if they are not known.
-    """
-
-    homes: Parts
+    homes: Parts  # (nodes,) int32, the old partition by homogeneous ID; -1 for new nodes
+    # (nodes,) int32, old numbers of neighbours, -1 for new nodes; None if they are not known
     degrees: npt.NDArray[np.int32] | None
 
 

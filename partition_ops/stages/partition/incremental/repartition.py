@@ -34,25 +34,16 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """An assignment that follows an earlier one.
+    """An assignment that follows an earlier one."""
 
-    Attributes:
-        parts: (nodes,) int32, partition by homogeneous ID; of trainers if machines have several.
-        before: (nodes,) int32, the old partition, -1 for new nodes; None if old IDs are not valid any more.
-        incremental: Whether most old nodes stayed in their partitions.
-        reason: Why it is a full run, or why it is none although the cut has drifted.
-        cut: Cut of these partitions; None for an engine that does not look at edges.
-        last_full: Share of edges cut by the last full run.
-        full: Cut of a full run on this graph, if there was one.
-    """
-
-    parts: Parts
+    parts: Parts  # (nodes,) int32, partition by homogeneous ID; of trainers if machines have several
+    # (nodes,) int32, the old partition, -1 for new nodes; None if old IDs are not valid any more
     before: Parts | None
-    incremental: bool
-    reason: str | None
-    cut: EdgeCut | None
-    last_full: float | None
-    full: EdgeCut | None
+    incremental: bool  # whether most old nodes stayed in their partitions
+    reason: str | None  # why it is a full run, or why it is none although the cut has drifted
+    cut: EdgeCut | None  # cut of these partitions; None for an engine that does not look at edges
+    last_full: float | None  # share of edges cut by the last full run
+    full: EdgeCut | None  # cut of a full run on this graph, if there was one
 
 
 def repartition(problem: Problem, engine: Engine, previous: PreviousRun | None) -> Outcome:

@@ -90,19 +90,12 @@ def _job(problem: Problem, nodes: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Work:
-    """The work of this rank.
+    """The work of this rank."""
 
-    Attributes:
-        comm: The communicator of all ranks.
-        config: The options.
-        store: Root of the run.
-        job: What `partition_over_ranks` has sent.
-    """
-
-    comm: Any
+    comm: Any  # the communicator of all ranks
     config: PartitionConfig
-    store: Store
-    job: dict[str, Any]
+    store: Store  # root of the run
+    job: dict[str, Any]  # what `partition_over_ranks` has sent
 
     @property
     def nodes(self) -> int:

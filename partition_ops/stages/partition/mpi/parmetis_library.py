@@ -41,36 +41,23 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Slice:
-    """The nodes of one rank, consecutive, and their neighbours.
+    """The nodes of one rank, consecutive, and their neighbours."""
 
-    Attributes:
-        bounds: (ranks + 1,) int64, where the nodes of each rank begin; the same on every rank.
-        offsets: (nodes + 1,) of the library's index type, from 0.
-        neighbours: (half-edges,) of the library's index type; IDs in the whole graph.
-        weights: (nodes, constraints) of the library's index type.
-    """
-
+    # (ranks + 1,) int64, where the nodes of each rank begin; the same on every rank
     bounds: npt.NDArray[np.int64]
-    offsets: npt.NDArray[Any]
-    neighbours: npt.NDArray[Any]
-    weights: npt.NDArray[Any]
+    offsets: npt.NDArray[Any]  # (nodes + 1,) of the library's index type, from 0
+    neighbours: npt.NDArray[Any]  # (half-edges,) of the library's index type; IDs in the whole graph
+    weights: npt.NDArray[Any]  # (nodes, constraints) of the library's index type
 
 
 @dataclass(frozen=True)
 class Target:
-    """The partitions to make.
+    """The partitions to make."""
 
-    Attributes:
-        num_parts: Number of partitions.
-        tolerances: (constraints,) largest weight of a partition over its share.
-        shares: (partitions,) share of every weight; they sum to 1.
-        seed: The same seed on the same number of ranks gives the same partitions.
-    """
-
-    num_parts: int
-    tolerances: npt.NDArray[np.float64]
-    shares: npt.NDArray[np.float64]
-    seed: int
+    num_parts: int  # number of partitions
+    tolerances: npt.NDArray[np.float64]  # (constraints,) largest weight of a partition over its share
+    shares: npt.NDArray[np.float64]  # (partitions,) share of every weight; they sum to 1
+    seed: int  # the same seed on the same number of ranks gives the same partitions
 
 
 class Library:

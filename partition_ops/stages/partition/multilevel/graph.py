@@ -30,19 +30,12 @@ NOWHERE = -1
 
 
 class Graph(NamedTuple):
-    """A symmetric graph without self-loops, whose edges may have weights.
+    """A symmetric graph without self-loops, whose edges may have weights."""
 
-    Attributes:
-        offsets: (nodes + 1,) int64 or narrower, where the neighbours of each node begin.
-        neighbours: (half-edges,) int32.
-        edge_weights: (half-edges,) int64, or empty if every edge weighs 1.
-        node_weights: (nodes,) int64, how many nodes of the input graph each one stands for, or empty if that
-            is 1.
-    """
-
-    offsets: Numbers
-    neighbours: Labels
-    edge_weights: Integers
+    offsets: Numbers  # (nodes + 1,) int64 or narrower, where the neighbours of each node begin
+    neighbours: Labels  # (half-edges,) int32
+    edge_weights: Integers  # (half-edges,) int64, or empty if every edge weighs 1
+    # (nodes,) int64, how many nodes of the input graph each one stands for, or empty if that is 1
     node_weights: Integers
 
     @classmethod
@@ -65,20 +58,13 @@ class Constraints(NamedTuple):
     A node of the input graph has a class: it weighs 1 in the column of its class and, if the in-degrees are
     limited too, its in-degree in another column: that of its class, or that of all classes. Nodes of a
     contracted graph have weights in every column. The columns of the classes come first.
-
-    Attributes:
-        classes: (nodes,) int32 or narrower, or empty in a contracted graph.
-        in_degrees: (nodes,) int64 or narrower, or empty if they are not limited.
-        degree_columns: (classes,) int32, the column of the in-degrees of each class.
-        weights: (nodes, columns) int64 in a contracted graph, else (0, columns).
-        most: (parts, columns) int64, the limit of each partition.
     """
 
-    classes: Numbers
-    in_degrees: Numbers
-    degree_columns: Labels
-    weights: Integers
-    most: Integers
+    classes: Numbers  # (nodes,) int32 or narrower, or empty in a contracted graph
+    in_degrees: Numbers  # (nodes,) int64 or narrower, or empty if they are not limited
+    degree_columns: Labels  # (classes,) int32, the column of the in-degrees of each class
+    weights: Integers  # (nodes, columns) int64 in a contracted graph, else (0, columns)
+    most: Integers  # (parts, columns) int64, the limit of each partition
 
     @property
     def num_classes(self) -> int:

@@ -30,21 +30,15 @@ from partition_ops.stages.partition.problem import Problem, shares, tolerances
 
 
 class Level(NamedTuple):
-    """The graph, or a graph of clusters.
-
-    Attributes:
-        graph: The graph.
-        constraints: Constraints on its nodes.
-        cells: (nodes,) int32; only nodes of the same cell share a cluster. Empty for no such limit.
-        labels: (nodes,) int32, the node of the next smaller graph for each node; empty in the smallest.
-        homes: Partitions that nodes should rather stay in; None if nodes move freely.
-    """
+    """The graph, or a graph of clusters."""
 
     graph: Graph
-    constraints: Constraints
+    constraints: Constraints  # constraints on its nodes
+    # (nodes,) int32; only nodes of the same cell share a cluster. Empty for no such limit
     cells: Labels = NO_LABELS
+    # (nodes,) int32, the node of the next smaller graph for each node; empty in the smallest
     labels: Labels = NO_LABELS
-    homes: Homes | None = None
+    homes: Homes | None = None  # partitions that nodes should rather stay in; None if nodes move freely
 
     @classmethod
     def of(cls, problem: Problem) -> Level:

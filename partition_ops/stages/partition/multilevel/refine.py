@@ -33,24 +33,15 @@ Parts = npt.NDArray[Any]
 
 
 class State(NamedTuple):
-    """The partitions that are being refined.
-
-    Attributes:
-        graph: The graph.
-        constraints: Constraints on its nodes.
-        parts: (nodes,) int8 or int32.
-        loads: (parts, columns) int64, what each partition holds.
-        homes: (nodes,) int32, the partition that each node should rather stay in, `NOWHERE` for none; or
-            empty.
-        price: Edges that a node must save to leave its home, for each node of the input graph in it.
-    """
+    """The partitions that are being refined."""
 
     graph: Graph
-    constraints: Constraints
-    parts: Parts
-    loads: Integers
+    constraints: Constraints  # constraints on its nodes
+    parts: Parts  # (nodes,) int8 or int32
+    loads: Integers  # (parts, columns) int64, what each partition holds
+    # (nodes,) int32, the partition that each node should rather stay in, `NOWHERE` for none; or empty
     homes: Labels
-    price: float
+    price: float  # edges that a node must save to leave its home, for each node of the input graph in it
 
     @property
     def too_full(self) -> Integers:

@@ -31,15 +31,10 @@ Sums = npt.NDArray[np.int32]
 
 
 class Homes(NamedTuple):
-    """The partitions that nodes should rather stay in, and what leaving them costs.
+    """The partitions that nodes should rather stay in, and what leaving them costs."""
 
-    Attributes:
-        nodes: (nodes, parts) int32, how many nodes of the input graph in each node were in each partition.
-        price: Edges that leaving its partition must save, for each node of the input graph.
-    """
-
-    nodes: Sums
-    price: float
+    nodes: Sums  # (nodes, parts) int32, how many nodes of the input graph in each node were in each partition
+    price: float  # edges that leaving its partition must save, for each node of the input graph
 
     def pulls(self) -> Sums:
         """Return (nodes, parts) int32, for the sums of each node: like an edge that stays at its home."""
@@ -59,28 +54,19 @@ class Homes(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Scratch arrays of the searches in one graph.
+    """Scratch arrays of the searches in one graph."""
 
-    Attributes:
-        sums: (nodes, parts) int32, weight of the edges from each node to each partition, times `scale`, and
-            the prices of its homes.
-        scale: Factor of the weights of edges.
-        heap: (nodes,) int32, queued nodes, the one with the largest gain first.
-        places: (nodes,) int32, position of each node in the heap, or `NOT_QUEUED`.
-        gains: (nodes,) int64, gain of each queued node.
-        locked: (nodes,) bool, nodes that the current pass has moved, or at which a search ended.
-        moved: (nodes,) int32, nodes that the current search has moved.
-        origins: (nodes,) int32, the partitions that they left.
-    """
-
+    # (nodes, parts) int32, weight of the edges from each node to each partition, times `scale`, and the
+    # prices of its homes
     sums: Sums
-    scale: int
-    heap: Labels
-    places: Labels
-    gains: Integers
+    scale: int  # factor of the weights of edges
+    heap: Labels  # (nodes,) int32, queued nodes, the one with the largest gain first
+    places: Labels  # (nodes,) int32, position of each node in the heap, or `NOT_QUEUED`
+    gains: Integers  # (nodes,) int64, gain of each queued node
+    # (nodes,) bool, nodes that the current pass has moved, or at which a search ended
     locked: npt.NDArray[np.bool_]
-    moved: Labels
-    origins: Labels
+    moved: Labels  # (nodes,) int32, nodes that the current search has moved
+    origins: Labels  # (nodes,) int32, the partitions that they left
 
 
 def scratch(nodes: int, count: int, scale: int) -> Search:

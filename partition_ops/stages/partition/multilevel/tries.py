@@ -49,19 +49,12 @@ UNITS = 1000
 
 
 class Candidate(NamedTuple):
-    """A partition of the graph; the least one is the best.
+    """A partition of the graph; the least one is the best."""
 
-    Attributes:
-        broken: Whether a partition exceeds a limit, or another condition does not hold.
-        cut: Weight of the edges that it cuts, or its expected traffic in `UNITS` a row.
-        order: Decides between equal cuts: the number of its try, or how many old nodes moved.
-        parts: (nodes,) int32.
-    """
-
-    broken: bool
-    cut: int
-    order: int
-    parts: Labels
+    broken: bool  # whether a partition exceeds a limit, or another condition does not hold
+    cut: int  # weight of the edges that it cuts, or its expected traffic in `UNITS` a row
+    order: int  # decides between equal cuts: the number of its try, or how many old nodes moved
+    parts: Labels  # (nodes,) int32
 
 
 class Tries:

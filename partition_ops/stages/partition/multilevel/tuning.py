@@ -38,22 +38,16 @@ class Rates(NamedTuple):
     For a partitioning, a third one is of the half-edges times partitions. They are predictions from sizes,
     not measurements of this machine: the same graph and options give the same plan anywhere. To renew:
     python -m benchmarks.real_graphs
-
-    Attributes:
-        rest: The rest of a job.
-        over_clusters: A start over clusters, with the search that follows.
-        whole: METIS on the whole graph, likewise.
-        combination: Of two partitions.
-        reading: Of an edge, for the model of the traffic; a factor only.
-        evaluation: Of that model, for each four partitions: a constant, and factors of the nodes and of the
-            edges times layers.
     """
 
-    rest: tuple[float, float] = (1.8, 0.15e-6)
+    rest: tuple[float, float] = (1.8, 0.15e-6)  # the rest of a job
+    # a start over clusters, with the search that follows
     over_clusters: tuple[float, float, float] = (0.08, 0.12e-6, 0.03e-6)
-    whole: tuple[float, float, float] = (0.08, 0.9e-6, 0.06e-6)
-    combination: tuple[float, float, float] = (0.05, 0.15e-6, 0.015e-6)
-    reading: float = 0.08e-6
+    whole: tuple[float, float, float] = (0.08, 0.9e-6, 0.06e-6)  # METIS on the whole graph, likewise
+    combination: tuple[float, float, float] = (0.05, 0.15e-6, 0.015e-6)  # of two partitions
+    reading: float = 0.08e-6  # of an edge, for the model of the traffic; a factor only
+    # of that model, for each four partitions: a constant, and factors of the nodes and of the edges times
+    # layers
     evaluation: tuple[float, float, float] = (0.0002, 50e-9, 7e-9)
 
 

@@ -35,15 +35,10 @@ PARTIAL = ".partial"
 
 @dataclass(frozen=True)
 class Numbering:
-    """New IDs: contiguous by partition, inside it by type, inside that in the old order.
+    """New IDs: contiguous by partition, inside it by type, inside that in the old order."""
 
-    Attributes:
-        new_ids: (nodes of the graph,) int64, by old ID.
-        ends: (partitions,) int64, end of the new IDs of each partition.
-    """
-
-    new_ids: Ids
-    ends: Ids
+    new_ids: Ids  # (nodes of the graph,) int64, by old ID
+    ends: Ids  # (partitions,) int64, end of the new IDs of each partition
 
     def part_of(self, old: Ids) -> Ids:
         return np.searchsorted(self.ends, self.new_ids[old], side="right")

@@ -43,17 +43,11 @@ class TextGraph:
 
 @dataclass(frozen=True)
 class NodeSlice:
-    """This rank's nodes.
+    """This rank's nodes."""
 
-    Attributes:
-        bounds: (ranks + 1,) int64, where each rank's nodes begin.
-        types: (nodes,) int64.
-        weights: (nodes, weights) int64.
-    """
-
-    bounds: Ids
-    types: Ids
-    weights: Weights
+    bounds: Ids  # (ranks + 1,) int64, where each rank's nodes begin
+    types: Ids  # (nodes,) int64
+    weights: Weights  # (nodes, weights) int64
 
 
 def open_text(folder: Path, graph_name: str, comm: Any) -> TextGraph:
