@@ -15,8 +15,12 @@ from partition_ops.options.declare import (
     option_group,
     own_options,
 )
-from partition_ops.stages.partition.engine import find_engine
-from partition_ops.stages.partition.engines import engine_names, engine_options, engine_summaries
+from partition_ops.stages.partition.engines import (
+    engine_names,
+    engine_options,
+    engine_summaries,
+    recorded_options,
+)
 from partition_ops.traffic.options import SamplingOptions
 
 Balance = Literal["node-types", "edges", "none"]
@@ -175,7 +179,7 @@ class PartitionConfig(StageConfig):
         """Return the options that the assignment depends on, as JSON."""
         options = asdict(self)
         options["sampling"] = self.sampling.options()
-        recorded = find_engine(self.engine).recorded
+        recorded = recorded_options(self.engine)
         if self.objective not in (None, "train") or "sampling" not in recorded:
             del options["sampling"]
         if "effort" not in recorded:

@@ -38,6 +38,15 @@ def engine_options() -> dict[str, tuple[str, type]]:
     return {name: import_module(module_of(name)).OPTIONS for name in having}
 
 
+def recorded_options(name: str) -> frozenset[str]:
+    """Return which of the options ``effort`` and ``sampling`` the assignment of an engine depends on.
+
+    The options ask for it, which an engine imports, so they cannot import `find_engine`.
+    """
+    found: frozenset[str] = import_module(module_of(name)).ENGINE.recorded
+    return found
+
+
 def _sets_options(node: ast.stmt) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]  # with a type
     return isinstance(targets[0], ast.Name) and targets[0].id == "OPTIONS"

@@ -95,9 +95,8 @@ def _partition(
         for path in paths:
             key = f"{layout.PARMETIS_TEXT}/{path.name}"
             if folder == Path(scratch):
-                with writer.destination.create(key) as new:
+                with writer.create(key) as new:
                     shutil.move(path, new.path)
-                writer.wrote(new.get_artifact())
             else:
                 writer.wrote(Artifact(key, path.stat().st_size, sha256_of(path)))
         return [path.name for path in paths]
