@@ -115,6 +115,7 @@ OPTIONS = templates(ConvertConfig)  # all tasks of convert have the same
 CHECKS = templates(ValidateConfig)
 PREPARATION = templates(PrepareTasks)
 VALIDATION = templates(ValidateConfig, ExpectationSuites, PreviousOptions, Replacement)
+AFTER_SETUP: dict[str, Any] = {"trigger_rule": "all_success"}  # Airflow rejects others
 
 with DAG(
     dag_id="partition_graph",
@@ -159,7 +160,7 @@ with DAG(
     validate = ValidateGraphOperator(task_id="validate", **checks, **pod("validate"))
     lock = LockGraphOperator(task_id="lock").as_setup()
     revalidate = RevalidateGraphOperator(
-        task_id="revalidate", **VALIDATION, **templates(IngestConfig), **pod("validate")
+        task_id="revalidate", **VALIDATION, **templates(IngestConfig), **AFTER_SETUP, **pod("validate")
     )
     schema = WriteSchemaOperator(task_id="schema")
     with TaskGroup("preparation", tooltip="Split and sort the edges in several tasks"):
@@ -180,18 +181,24 @@ with DAG(
     with TaskGroup("convert", tooltip="Build the partitions") as convert:
         # setups: if a gather is cleared, they run again and write its scratch files
         plan = PlanConversionOperator(task_id="plan", **OPTIONS).as_setup()
-        partitions = ListPartitionsOperator(task_id="partitions", **OPTIONS)
+        partitions = ListPartitionsOperator(task_id="partitions", **OPTIONS, **AFTER_SETUP)
         # Airflow applies default_args to ordinary tasks only
         scatter = ScatterEdgesOperator.partial(
             task_id="scatter",
             map_index_template="{{ task.label }}",
             **GRAPH,
             **OPTIONS,
+            **AFTER_SETUP,
             **pod("convert"),
         ).expand(group=plan.output)
         scatter.as_setup()
         gather = GatherPartitionOperator.partial(
-            task_id="gather", map_index_template="{{ task.label }}", **GRAPH, **OPTIONS, **pod("convert")
+            task_id="gather",
+            map_index_template="{{ task.label }}",
+            **GRAPH,
+            **OPTIONS,
+            **AFTER_SETUP,
+            **pod("convert"),
         ).expand(part=partitions.output)
         plan >> partitions
         remove_scratch = RemoveScratchOperator(task_id="remove_scratch").as_teardown(

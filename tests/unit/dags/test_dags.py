@@ -38,7 +38,10 @@ def read_dag(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Any:
         monkeypatch.delenv(f"GRAPH_PARTITIONING_{name}_URI", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    return runpy.run_path(str(DAG_FILE))["dag"]
+    dag = runpy.run_path(str(DAG_FILE))["dag"]
+    for check in (dag.validate, dag.check_cycle):  # as Airflow does
+        check()
+    return dag
 
 
 def test_nothing_is_written_before_validation_and_the_lock(dag: DAG) -> None:
