@@ -25,7 +25,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ from partition_ops.artifacts.stage import stage_of_task
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError, clipped, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
-from partition_ops.storage.store import json_bytes
+from partition_ops.storage.store import NewObject, json_bytes
 from partition_ops.system.memory import peak_memory
 from partition_ops.system.memory_guard import at_work
 
@@ -100,6 +101,13 @@ class ArtifactWriter:
     destination: Store
     outputs: Sequence[str] = ("",)
     artifacts: list[Artifact] = field(default_factory=list)
+
+    @contextmanager
+    def create(self, key: str) -> Iterator[NewObject]:
+        """Yield a local file, which becomes an artifact when the context succeeds; see `Store.create`."""
+        with self.destination.create(key) as new:
+            yield new
+        self.wrote(new.get_artifact())
 
     def wrote(self, artifact: Artifact) -> Artifact:
         """Collect an artifact that was written without this class.

@@ -180,12 +180,8 @@ class _Conversion:
                 partition = self._partition(part, edges, starts, first_edge_id=int(counts.sum()))
                 self._write_stats(part, partition, edges)
                 for name, file in self.format.partition_files(partition).items():
-                    with (
-                        self.writer.destination.create(f"part{part}/{name}") as new,
-                        new.path.open("wb") as stream,
-                    ):
+                    with self.writer.create(f"part{part}/{name}") as new, new.path.open("wb") as stream:
                         file.write(stream)
-                    self.writer.wrote(new.get_artifact())
                 counts[:, part] = np.diff(starts)
                 advance(1)
 

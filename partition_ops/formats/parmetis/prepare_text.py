@@ -133,17 +133,15 @@ class _TextFiles:
         return f"{layout.PARMETIS_TEXT}/{name_of(self.metadata.graph_name)}"
 
     def _write_nodes(self) -> None:
-        create = self.writer.destination.create
         title, total = "Writing nodes", sum(self.metadata.num_nodes)
         with (
             self.progress.step(title, total, "nodes") as advance,
-            create(self._key(nodes_file)) as new,
+            self.writer.create(self._key(nodes_file)) as new,
             new.path.open("wb") as stream,
         ):
             for text, rows in map_in_threads(self._node_text, self._node_blocks()):
                 stream.write(text)
                 advance(rows)
-        self.writer.wrote(new.get_artifact())
 
     def _node_blocks(self) -> Iterator[tuple[int, Ids, list[Values]]]:
         """Yield consecutive nodes of one type: type ID, type-wise IDs, attributes."""
@@ -166,12 +164,11 @@ class _TextFiles:
         Returns:
             Numbers of edges in the edge file, of self-loops, and of duplicates.
         """
-        create = self.writer.destination.create
         counts = np.zeros(3, np.int64)
         with (
             self.progress.step("Writing edges", 2 * sum(self.metadata.num_edges), "edges") as advance,
-            create(self._key(edges_file)) as kept_file,
-            create(self._key(removed_edges_file)) as removed_file,
+            self.writer.create(self._key(removed_edges_file)) as removed_file,
+            self.writer.create(self._key(edges_file)) as kept_file,
             kept_file.path.open("wb") as kept_stream,
             removed_file.path.open("wb") as removed_stream,
         ):
@@ -179,8 +176,6 @@ class _TextFiles:
                 kept_stream.write(kept_text)
                 removed_stream.write(removed_text)
                 counts += figures
-        self.writer.wrote(kept_file.get_artifact())
-        self.writer.wrote(removed_file.get_artifact())
         kept, self_loops, duplicates = counts.tolist()
         return kept, self_loops, duplicates
 

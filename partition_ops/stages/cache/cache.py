@@ -120,8 +120,8 @@ class _Writer:
 
     def _write_rows(self, key: str, reader: FeatureReader, ids: Ids) -> Artifact:
         found = reader.layout
-        with self._writer.destination.create(key) as new, new.path.open("wb") as stream:
+        with self._writer.create(key) as new, new.path.open("wb") as stream:
             stream.write(npy_header(found.dtype, (len(ids), *found.shape)))
             for block in reader.stream([ids]):
                 stream.write(np.ascontiguousarray(block).data)
-        return self._writer.wrote(new.get_artifact())
+        return new.get_artifact()

@@ -63,13 +63,12 @@ def scatter_features(
     Peak memory: three segments of 32 MiB, and a row group of a Parquet file or a whole CSV file.
     """
     entries: list[Entry] = []
-    with task.destination.create(layout.bucket(group, layout.ROWS)) as new, new.path.open("wb") as stream:
+    with task.create(layout.bucket(group, layout.ROWS)) as new, new.path.open("wb") as stream:
         new.keep_copy = True
         for place, chunk in chunks:
             feature = conversion.metadata.node_features[place]
             entries.append(_scatter_chunk(conversion, feature, chunk, stream))
             entries[-1] |= {"feature": place, "chunk": chunk}
-    task.wrote(new.get_artifact())
     task.write_json(layout.bucket(group, layout.ROW_INDEX), {"version": INDEX_VERSION, "chunks": entries})
     return sum(sum(map(sum, entry["counts"])) for entry in entries)
 

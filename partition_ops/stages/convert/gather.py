@@ -132,11 +132,10 @@ class _Gather:
     def _write(self, file: _File) -> None:
         original_ids = {*map(group_of, file.how.columns)} <= ORIG_ID_GROUPS
         first = preferred_reader(self._conversion.formats) is file.form
-        with self._writer.destination.create(file.key) as new:
+        with self._writer.create(file.key) as new:
             new.keep_copy = self._conversion.one_process and first and original_ids  # by the ID maps
             with new.open() as stream:
                 file.how.write(stream)
-        self._writer.wrote(new.get_artifact())
 
     def _partition(self) -> Partition:
         metadata, graph = self._conversion.metadata, self._graph

@@ -74,7 +74,7 @@ def _scatter_chunks(conversion: Conversion, task: ArtifactWriter, plan: Plan, gr
     begin, end = plan.edges[group]
     chunks = reader.chunks()[begin:end]
     index = BucketIndex()
-    with task.destination.create(layout.bucket(group, layout.EDGES)) as new, new.path.open("wb") as stream:
+    with task.create(layout.bucket(group, layout.EDGES)) as new, new.path.open("wb") as stream:
         new.keep_copy = True
         most = _segment_edges(conversion)
         for chunk in chunks:
@@ -85,7 +85,6 @@ def _scatter_chunks(conversion: Conversion, task: ArtifactWriter, plan: Plan, gr
                     waiting = []
                 waiting.append(block)
             _write_segment(conversion, chunk, waiting, stream, index)
-    task.wrote(new.get_artifact())
     task.write_json(layout.bucket(group, layout.EDGE_INDEX), index.to_json())
     return sum(map(sum, index.counts))
 

@@ -53,9 +53,8 @@ def write_book(conversion: Conversion) -> StageResult:
             for name, data in form.config_files(book).items():
                 writer.wrote(writer.destination.write_bytes(form.key(name), data))
             for name, file in form.whole_files(graph).items():
-                with destination.create(form.key(name)) as new, new.path.open("wb") as stream:
+                with writer.create(form.key(name)) as new, new.path.open("wb") as stream:
                     file.write(stream)
-                writer.wrote(new.get_artifact())
         return {"partition_config": main_config(book), "num_parts": book.num_parts}
 
     return conversion.book_task(work).run()

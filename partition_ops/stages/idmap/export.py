@@ -245,9 +245,8 @@ def id_map(task: ArtifactWriter, key: str, type_name: str) -> Iterator[Append]:
             writer.write_table(pa.table(columns, schema=ID_MAP_SCHEMA))
             count += len(rows)
 
-    with task.destination.create(key) as new, pq.ParquetWriter(new.path, ID_MAP_SCHEMA, **ENCODING) as writer:
+    with task.create(key) as new, pq.ParquetWriter(new.path, ID_MAP_SCHEMA, **ENCODING) as writer:
         yield append
-    task.wrote(new.get_artifact())
 
 
 @contextmanager
@@ -291,11 +290,10 @@ def part_map(task: ArtifactWriter, key: str, offsets: Mapping[str, int], total: 
 @contextmanager
 def _created_array(task: ArtifactWriter, key: str, total: int) -> Iterator[Ids]:
     """Yield a mapped array to fill."""
-    with task.destination.create(key) as new:
+    with task.create(key) as new:
         array = np.lib.format.open_memmap(new.path, mode="w+", dtype=np.int64, shape=(total,))
         yield array
         array.flush()
-    task.wrote(new.get_artifact())
 
 
 def write_dropped_edges(task: ArtifactWriter, metadata: GraphMetadata) -> int:
@@ -319,14 +317,13 @@ def write_dropped_edges(task: ArtifactWriter, metadata: GraphMetadata) -> int:
     for type_id, ids in dropped.items():
         loops = self_loops.get(type_id, np.empty(0, np.int64))
         key = layout.dropped_edge_map(str(metadata.edge_types[type_id]))
-        with task.destination.create(key) as new, pq.ParquetWriter(new.path, DROPPED_SCHEMA) as writer:
+        with task.create(key) as new, pq.ParquetWriter(new.path, DROPPED_SCHEMA) as writer:
             for first in range(0, len(ids), ROWS):
                 rows = ids[first : first + ROWS]
                 here = np.searchsorted(loops, rows)
                 is_loop = np.searchsorted(loops, rows, side="right") > here
                 checks = pa.array(CHECKS).take(pa.array(is_loop.astype(np.int8)))
                 writer.write_table(pa.table([rows, checks], schema=DROPPED_SCHEMA))
-        task.wrote(new.get_artifact())
     return sum(map(len, dropped.values()))
 
 
@@ -358,11 +355,10 @@ def write_negatives(task: ArtifactWriter, source: Store, metadata: GraphMetadata
         new_src, new_dst = (numbering.type_wise(name)[1] for name in (src_type, dst_type))
         parts = numbering.parts[dst_type]
         key = layout.negative_map(edge_type)
-        with task.destination.create(key) as new, pq.ParquetWriter(new.path, NEGATIVES_SCHEMA) as writer:
+        with task.create(key) as new, pq.ParquetWriter(new.path, NEGATIVES_SCHEMA) as writer:
             for block in read_negatives(source, metadata, edge_type):
                 ids = (block.src, block.dst, new_src[block.src], new_dst[block.dst])
                 masks = [block.masks[name] for name in MASKS]
                 writer.write_table(pa.table([*ids, parts[block.dst], *masks], schema=NEGATIVES_SCHEMA))
                 rows += len(block.src)
-        task.wrote(new.get_artifact())
     return rows

@@ -137,7 +137,7 @@ class Preparation:
 
         Peak memory: 24 bytes a node, and that of ``write_neighbours``.
         """
-        with writer.destination.create(layout.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
+        with writer.create(layout.PREPARED_GRAPH) as new, new.path.open("wb") as stream:
             new.keep_copy = True
             stream.seek(header_bytes(self.nodes))
             unique, in_degrees = write_neighbours(stream)
@@ -145,7 +145,6 @@ class Preparation:
             offsets = np.zeros(self.nodes + 1, np.int64)
             np.cumsum(unique, out=offsets[1:])
             write_header(stream, offsets, self.width)
-        writer.wrote(new.get_artifact())
         writer.write_array(layout.PREPARED_IN_DEGREES, in_degrees)
         stats: dict[str, Any] = {
             "version": STATS_VERSION,

@@ -151,10 +151,9 @@ class Spread(SpreadTasks):
             for number in self.numbers:
                 own = self._ranges(number)
                 key = layout.spread_block(self.folder, group, number)
-                with writer.destination.create(key) as new, new.path.open("wb") as stream:
+                with writer.create(key) as new, new.path.open("wb") as stream:
                     new.keep_copy = True
                     dealt.copy(own.start, own.stop, stream)
-                writer.wrote(new.get_artifact())
         writer.write_array(layout.spread_group(self.folder, group, INDEX), bounds)
         return {"files": len(chunks), "half_edges": int(bounds[:, -1].sum())}
 
@@ -181,10 +180,9 @@ class Spread(SpreadTasks):
             own = self._ranges(number)
             dealt = CopiedHalfEdges(preparation.nodes, preparation.shift, own.start, own.stop, files)
             key = layout.spread_range(self.folder, number, NEIGHBOURS)
-            with writer.destination.create(key) as new, new.path.open("wb") as stream:
+            with writer.create(key) as new, new.path.open("wb") as stream:
                 new.keep_copy = True
                 loops, degrees, in_degrees = preparation.sort(dealt, own, stream)
-            writer.wrote(new.get_artifact())
         writer.write_array(layout.spread_range(self.folder, number, DEGREES), degrees)
         writer.write_array(layout.spread_range(self.folder, number, IN_DEGREES), in_degrees)
         writer.write_json(layout.spread_range(self.folder, number, LOOPS), {"self_loops": loops})

@@ -163,7 +163,7 @@ class Spread(SpreadTasks):
             index = keys.finish()
             for number in self.numbers:
                 with (
-                    writer.destination.create(layout.spread_block(self.folder, group, number)) as new,
+                    writer.create(layout.spread_block(self.folder, group, number)) as new,
                     new.path.open("wb") as stream,
                 ):
                     new.keep_copy = True
@@ -172,7 +172,6 @@ class Spread(SpreadTasks):
                     _write_degrees(
                         stream, connectivity.in_degrees.of(nodes), connectivity.out_degrees.of(nodes)
                     )
-                writer.wrote(new.get_artifact())
         document, positions = save_findings(found)
         writer.write_array(layout.spread_group(self.folder, group, INDEX), index)
         writer.write_array(layout.spread_group(self.folder, group, FOREST), connectivity.forest.flatten())
