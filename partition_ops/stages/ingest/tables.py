@@ -353,9 +353,8 @@ def _parquet_file(source: TableSource, index: int, have: Sequence[str]) -> Path:
             value = f"CAST({value} AS BIGINT)"
         columns.append(f"{value} AS {quoted(name)}")
     path = source.scratch / f"{index}.parquet"
-    source.duckdb.query(
-        f"COPY (SELECT {', '.join(columns)} FROM {read}) TO {literal(str(path))} (FORMAT parquet)"
-    )
+    options = "FORMAT parquet, PRESERVE_ORDER true"  # messages number the rows
+    source.duckdb.query(f"COPY (SELECT {', '.join(columns)} FROM {read}) TO {literal(str(path))} ({options})")
     return path
 
 

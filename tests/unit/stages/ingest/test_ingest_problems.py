@@ -54,6 +54,23 @@ def test_findings_of_all_tables_are_said_at_once(tmp_path: Path) -> None:
     assert not (tmp_path / "graph/metadata.json").exists()
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_rows_of_a_large_text_file_keep_their_numbers(kind: str, tmp_path: Path) -> None:
+    count, twice = 700_000, 444_444  # DuckDB's threads read it block by block
+    numbers = [*range(count)]
+    numbers[twice] = 7
+    line = "u{},padding of some length\n" if kind == "csv" else '{{"id": "u{}", "text": "padding"}}\n'
+    head = "id,text\n" if kind == "csv" else ""
+    (tmp_path / f"users.{kind}").write_text(head + "".join(map(line.format, numbers)))
+    (tmp_path / "edges.csv").write_text("src,dst\nu1,u2\n")
+    nodes, edges = f"{{table: users.{kind}, key: id}}", "{table: edges.csv, src: src, dst: dst}"
+    graph = f"graph_name: users\nnodes: {{user: {nodes}}}\nedges: {{'user:knows:user': {edges}}}\n"
+    (tmp_path / "graph.yaml").write_text(graph)
+    with pytest.raises(InvalidInputError) as raised:
+        ingest(tmp_path, tmp_path / "graph")
+    assert {f"id 'u7' in users.{kind}, row {row}" in str(raised.value) for row in (7, twice)} == {True}
+
+
 @pytest.mark.parametrize(
     ("text", "problem", "found", "remedy"),
     [
