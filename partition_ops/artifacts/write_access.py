@@ -101,11 +101,7 @@ def check_root(
 
 
 def check_separate(root: Store, reads: Sequence[Store]) -> None:
-    """Reject an output that is also read.
-
-    Raises:
-        UsageError: It is.
-    """
+    """Reject an output that is also read."""
     if any(root.canonical_uri == read.canonical_uri for read in reads):
         raise UsageError(
             "The input and the output are the same",

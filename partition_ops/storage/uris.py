@@ -105,7 +105,10 @@ def check_allowed(store: Store) -> None:
     if listed is None:
         return
     allowed = [_canonical_uri(root) for root in listed.split()]
-    uri = _resolved(store)
+    try:
+        uri = store.canonical_uri
+    except (OSError, RuntimeError, ValueError) as error:  # a cycle of symbolic links, or not a path at all
+        raise UsageError(f"{store.uri!r} cannot be resolved: {error}") from error
     if not any(f"{uri}/".startswith(f"{root.rstrip('/')}/") for root in allowed):
         raise UsageError(
             "A URI is outside of the allowed roots",
@@ -113,13 +116,6 @@ def check_allowed(store: Store) -> None:
             expected=listed.split() or "nothing: the list is empty",
             remedy=f"Use one of them, or extend {VARIABLE}.",
         )
-
-
-def _resolved(store: Store) -> str:
-    try:
-        return store.canonical_uri
-    except (OSError, RuntimeError, ValueError) as error:  # a cycle of symbolic links, or not a path at all
-        raise UsageError(f"{store.uri!r} cannot be resolved: {error}") from error
 
 
 def _canonical_uri(root: str) -> str:

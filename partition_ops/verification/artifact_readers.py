@@ -54,7 +54,7 @@ def read_assigned(output: Store, node_type: str) -> Array:
 
 def read_assigned_binary(output: Store, node_type: str) -> Array:
     """Return the partitions in the binary copy of the text file, (nodes,)."""
-    return _load(output, f"{layout.ASSIGNMENT}/{layout.assignment_binary(node_type)}")
+    return load_array(output, f"{layout.ASSIGNMENT}/{layout.assignment_binary(node_type)}")
 
 
 def trainers_per_machine(output: Store) -> int:
@@ -69,10 +69,11 @@ def trainers_per_machine(output: Store) -> int:
 
 def read_trainers(output: Store, node_type: str) -> Array:
     """Return the trainer of every node of a type, (nodes,) int64; see `trainers_per_machine`."""
-    trainers = _load(output, f"{layout.ASSIGNMENT}/{layout.assignment_trainers(node_type)}")
+    trainers = load_array(output, f"{layout.ASSIGNMENT}/{layout.assignment_trainers(node_type)}")
     return trainers.astype(np.int64)
 
 
-def _load(output: Store, key: str) -> Array:
-    values: Array = np.load(output.local_copy(key), allow_pickle=False)
+def load_array(output: Store, key: str, *, mmap: bool = False) -> Array:
+    """Return the array of a ``.npy`` file, in memory or mapped."""
+    values: Array = np.load(output.local_copy(key), mmap_mode="r" if mmap else None, allow_pickle=False)
     return values

@@ -14,6 +14,7 @@ from partition_ops.storage import Store
 from partition_ops.traffic.model import Sampling, TrafficModel
 from partition_ops.traffic.sampled_edges import Block, collect_edges
 from partition_ops.traffic.train_nodes import read_train_nodes, train_types
+from partition_ops.verification.artifact_readers import load_array
 from partition_ops.verification.check_features import FeatureChecks
 from partition_ops.verification.expected_graph import ExpectedGraph
 
@@ -51,7 +52,7 @@ def check_cache(
                     if feature.type_name == name:
                         key = layout.cached_rows(part, name, feature.name)
                         expected.add(key)
-                        features.check_one(CHECK, key, feature, _load(output, key), orig)
+                        features.check_one(CHECK, key, feature, load_array(output, key, mmap=True), orig)
         findings.same(CHECK, "the list of files", sorted(found), sorted(expected))
 
 
@@ -104,12 +105,7 @@ def _check_nodes(
     new = np.argsort(graph.orig_nodes[graph.metadata.node_type_id(name)])[orig]
     lists = {layout.cached_orig_nodes(part, name): orig, layout.cached_nodes(part, name): new}
     for key, ids in lists.items():
-        found = _load(output, key)
+        found = load_array(output, key, mmap=True)
         findings.same(CHECK, f"{key}: dtype", str(found.dtype), "int64")
         findings.equal(CHECK, key, found, ids)
     return set(lists)
-
-
-def _load(output: Store, key: str) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = np.load(output.local_copy(key), mmap_mode="r", allow_pickle=False)
-    return found

@@ -119,11 +119,6 @@ def check_records(findings: Findings, output: Store, listed: Entries) -> None:
     """Check that records and manifest list the same content of artifacts, as far as there are records.
 
     Broken and missing records are no failure: the next run does their tasks again.
-
-    Args:
-        findings: Takes the failures.
-        output: Root of the output.
-        listed: Artifacts of the manifest.
     """
     entries = {entry["key"]: (entry["size"], entry["sha256"]) for entry in listed}
     for key in sorted(

@@ -220,11 +220,7 @@ def check_whole_edges(
 ) -> None:
     """Check that the edges of a format that has the whole graph are those of the input, by original ID.
 
-    Args:
-        findings: Takes the failures.
-        where: Name of the format.
-        graph: The expected graph.
-        columns: As `Format.load_whole` returns them.
+    `Format.load_whole` returns the columns.
     """
     for type_id, edge_type in enumerate(graph.metadata.edge_types):
         what = f"{where}, {str(edge_type)!r}"

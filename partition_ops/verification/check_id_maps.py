@@ -25,6 +25,7 @@ from partition_ops.storage import Store, open_store
 from partition_ops.system.json_documents import check_document
 from partition_ops.verification.artifact_readers import (
     Array,
+    load_array,
     read_assigned,
     read_id_map,
     read_parquet,
@@ -307,7 +308,7 @@ def _kept_ids(
     spec = renumbered[name]
     tables = [pa_parquet.read_table(source.local_copy(file)) for file in spec["data"]]
     ids: Ids = np.concatenate([table[spec["column"]].to_numpy() for table in tables])
-    mask = np.load(output.local_copy(key), allow_pickle=False)
+    mask = load_array(output, key)
     findings.same("carry-over", f"{key}: its length", len(mask), spec["num_previous"])
     findings.equal("carry-over", f"{key}: previous IDs", np.flatnonzero(mask), ids)
     return ids

@@ -115,7 +115,8 @@ def feature_of(value: Any, declared: Mapping[str, Any], fitted: Mapping[str, Any
         categories = fitted["categories"]
         return [[float(one == text) for one in categories] for text in texts_of(value)]
     if kind == "hash":
-        return [_hash_of(text) % declared["buckets"] for text in texts_of(value)]
+        digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts_of(value)]
+        return [int.from_bytes(digest, "little") % declared["buckets"] for digest in digests]
     if kind == "category":
         codes = {text: code for code, text in enumerate(fitted["categories"])}
         return [codes[text] for text in texts_of(value) if text in codes]
@@ -161,10 +162,6 @@ def _multi_hot(value: Any, separator: str, categories: Sequence[str]) -> list[fl
     texts = [] if value is None else texts if isinstance(texts, list) else [texts]
     known = {text for one in texts if one is not None for text in texts_of(one.strip() if separator else one)}
     return [float(one in known) for one in categories]
-
-
-def _hash_of(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def is_one_of(row: Array, expected: Sequence[Any]) -> bool:

@@ -28,11 +28,6 @@ CHANGED = (
 def read_edges(source: Store, metadata: GraphMetadata, edge_type_id: int) -> tuple[Ids, Ids]:
     """Read all edges of one type.
 
-    Args:
-        source: Root of the graph.
-        metadata: Metadata of the graph.
-        edge_type_id: ID of the edge type.
-
     Returns:
         Sources and destinations, type-wise: two arrays of shape (edges,), int32 if the IDs fit, otherwise
         int64. Peak memory: twice that, and one chunk.

@@ -180,18 +180,7 @@ def _check_format(
     features: FeatureChecks,
     advance: Callable[[int], object],
 ) -> None:
-    """Check all partitions in one output format.
-
-    Args:
-        findings: Takes the failures.
-        output: Root of the output.
-        form: The format.
-        graph: The expected graph.
-        book: The expected book.
-        options: Options of ``convert``.
-        features: Checks of the features.
-        advance: Called after each partition.
-    """
+    """Check all partitions in one output format; ``options`` are those of ``convert``."""
     if not form.of_partitions:  # it has the whole graph only, by original ID
         form.check_config(findings, output, book)
         with findings.check("every-edge-once"):

@@ -129,11 +129,7 @@ def export_id_maps(
 
 
 def _check_types(metadata: GraphMetadata, book: Book, source: Store, destination: Store) -> None:
-    """Reject a graph that has other types than the output.
-
-    Raises:
-        InvalidInputError: It has.
-    """
+    """Reject a graph that has other types than the output."""
     found = [*metadata.node_types, *map(str, metadata.edge_types)]
     expected = [*book.node_types, *book.edge_types]
     if found != expected:

@@ -130,11 +130,7 @@ def apply_rows(
 def _check_output(
     output: RowFile, run: Store, inputs: Sequence[RowFile], ids: StringIds | None = None
 ) -> None:
-    """Reject an output that would replace an input, a file that the run was made from, or one of an output.
-
-    Raises:
-        UsageError: It would.
-    """
+    """Reject an output that would replace an input, a file behind the run, or a file of another output."""
     read = files_behind(run) | {f"{file.store.canonical_uri}/{file.key}" for file in inputs}
     if ids is not None:
         read |= {f"{ids.store.canonical_uri}/{key}" for key in ids.keys}
