@@ -32,17 +32,11 @@ Parts = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Assignment:
-    """The partition of every node.
+    """The partition of every node."""
 
-    Attributes:
-        num_parts: Number of partitions; some may be empty.
-        algo_name: ``random`` or ``metis``, as DGL's tools name it.
-        parts: (nodes,) int32, partition by homogeneous ID of the input graph.
-    """
-
-    num_parts: int
-    algo_name: str
-    parts: Parts
+    num_parts: int  # number of partitions; some may be empty
+    algo_name: str  # ``random`` or ``metis``, as DGL's tools name it
+    parts: Parts  # (nodes,) int32, partition by homogeneous ID of the input graph
 
     def digest(self) -> str:
         """Return the SHA-256 of the number of partitions and the assignment, in hex."""

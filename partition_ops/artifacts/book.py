@@ -30,28 +30,19 @@ Counts = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Book:
-    """The facts that all output formats of a run have in common.
+    """The facts that all output formats of a run have in common."""
 
-    Attributes:
-        graph_name: Name of the graph.
-        num_parts: Number of partitions.
-        num_hops: How many hops the halos go.
-        part_method: ``random`` or ``metis``: DGL's name for the kind of algorithm.
-        node_counts: By node type, in the order of the type IDs, the number of inner nodes of each partition.
-        edge_counts: By edge type, the number of edges that each partition owns.
-        formats: Names of the output formats; the first one is the one that readers use.
-        reverse_edges: By edge type, the type of its reverse edges. By original IDs, edge e of one type is the
-            reverse of edge e of the other. In a type that is its own reverse, the second half of the edges
-            are the reverse edges of the first half.
-    """
-
-    graph_name: str
-    num_parts: int
-    num_hops: int
-    part_method: str
+    graph_name: str  # name of the graph
+    num_parts: int  # number of partitions
+    num_hops: int  # how many hops the halos go
+    part_method: str  # ``random`` or ``metis``: DGL's name for the kind of algorithm
+    # by node type, in the order of the type IDs, the number of inner nodes of each partition
     node_counts: Counts
-    edge_counts: Counts
-    formats: tuple[str, ...]
+    edge_counts: Counts  # by edge type, the number of edges that each partition owns
+    formats: tuple[str, ...]  # names of the output formats; the first one is the one that readers use
+    # by edge type, the type of its reverse edges. By original IDs, edge e of one type is the reverse of edge
+    # e of the other. In a type that is its own reverse, the second half of the edges are the reverse edges of
+    # the first half
     reverse_edges: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -32,19 +32,12 @@ LEAST_SECONDS = 4.0  # of work in a process, which takes about one to start
 
 @dataclass(frozen=True, kw_only=True)
 class TaskEstimate:
-    """Memory of the largest of some tasks of a stage, or MPI ranks of one, each on a worker of its own.
+    """Memory of the largest of some tasks of a stage, or MPI ranks of one, each on a worker of its own."""
 
-    Attributes:
-        name: What they do, such as ``scatter``.
-        number: How many there are.
-        memory: Peak resident set of the largest in bytes; files that it maps count.
-        mapped: The part of `memory` that is pages of files.
-    """
-
-    name: str
-    number: int
-    memory: int
-    mapped: int = 0
+    name: str  # what they do, such as ``scatter``
+    number: int  # how many there are
+    memory: int  # peak resident set of the largest in bytes; files that it maps count
+    mapped: int = 0  # the part of `memory` that is pages of files
 
     @property
     def held(self) -> int:
@@ -54,40 +47,26 @@ class TaskEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class StageEstimate:
-    """Memory and disk that one stage takes, in bytes, and its seconds.
+    """Memory and disk that one stage takes, in bytes, and its seconds."""
 
-    Attributes:
-        stage: Its name; the cost of a stage leaves it out.
-        memory: Peak resident set of a process that runs only this stage; files that it maps count.
-        mapped: The part of `memory` that is pages of files; the system reclaims them instead of killing the
-            process.
-        output: What it leaves in the output.
-        scratch: What it leaves in the output's ``scratch/`` until ``publish``.
-        temporary: Peak size of its temporary files, below ``TMPDIR``.
-        cache: Files below ``TMPDIR`` that it fetched from S3, kept until the process ends, and files on their
-            way to S3.
-        seconds: A rough time; depends on the machine.
-        note: What the figures assume, or None.
-        warnings: What may happen on the machine, in whole clauses.
-        remedies: Options that need less memory, if there is too little; whole sentences.
-        tasks: The tasks of the stage, if several workers share it; `memory` is that of the largest. Empty if
-            one task does it all.
-        spread_by: Options of the job with which these tasks exist; ``""`` if it has them anyway.
-    """
-
-    stage: str = ""
-    memory: int = 0
+    stage: str = ""  # its name; the cost of a stage leaves it out
+    memory: int = 0  # peak resident set of a process that runs only this stage; files that it maps count
+    # the part of `memory` that is pages of files; the system reclaims them instead of killing the process
     mapped: int = 0
-    output: int = 0
-    scratch: int = 0
-    temporary: int = 0
+    output: int = 0  # what it leaves in the output
+    scratch: int = 0  # what it leaves in the output's ``scratch/`` until ``publish``
+    temporary: int = 0  # peak size of its temporary files, below ``TMPDIR``
+    # files below ``TMPDIR`` that it fetched from S3, kept until the process ends, and files on their way to
+    # S3
     cache: int = 0
-    seconds: float = 0.0
-    note: str | None = None
-    warnings: tuple[str, ...] = ()
-    remedies: tuple[str, ...] = ()
+    seconds: float = 0.0  # a rough time; depends on the machine
+    note: str | None = None  # what the figures assume, or None
+    warnings: tuple[str, ...] = ()  # what may happen on the machine, in whole clauses
+    remedies: tuple[str, ...] = ()  # options that need less memory, if there is too little; whole sentences
+    # the tasks of the stage, if several workers share it; `memory` is that of the largest. Empty if one task
+    # does it all
     tasks: tuple[TaskEstimate, ...] = ()
-    spread_by: str = ""
+    spread_by: str = ""  # options of the job with which these tasks exist; ``""`` if it has them anyway
 
     @property
     def held(self) -> int:
@@ -97,24 +76,15 @@ class StageEstimate:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a graph, from its metadata and the sizes of its files, and of the assignment of its nodes.
+    """Sizes of a graph, from its metadata and the sizes of its files, and of the assignment of its nodes."""
 
-    Attributes:
-        metadata: The graph's metadata.
-        file_bytes: Bytes by key; 0 for a file that is missing.
-        missing: Keys of those that are missing.
-        num_parts: Number of partitions.
-        unequal: Whether the user has given the share of each partition.
-        trainers: Trainers of a partition.
-        cut_random: Whether nodes are assigned without a look at the edges, so that most of these are cut.
-    """
-
-    metadata: GraphMetadata
-    file_bytes: dict[str, int]
-    missing: tuple[str, ...] = ()
-    num_parts: int = 1
-    unequal: bool = False
-    trainers: int = 1
+    metadata: GraphMetadata  # the graph's metadata
+    file_bytes: dict[str, int]  # bytes by key; 0 for a file that is missing
+    missing: tuple[str, ...] = ()  # keys of those that are missing
+    num_parts: int = 1  # number of partitions
+    unequal: bool = False  # whether the user has given the share of each partition
+    trainers: int = 1  # trainers of a partition
+    # whether nodes are assigned without a look at the edges, so that most of these are cut
     cut_random: bool = False
 
     @classmethod
@@ -211,21 +181,13 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that a stage runs on, and where its input and output are.
+    """The machine that a stage runs on, and where its input and output are."""
 
-    Attributes:
-        memory: Bytes; some stages plan with a share of them.
-        cores: Processors.
-        remote_source: Whether the graph is on S3.
-        remote_destination: Whether the output is on S3.
-        workers: So many machines of this kind share a stage if it can be split; 0 if one process does the
-            job.
-    """
-
-    memory: int
-    cores: int
-    remote_source: bool = False
-    remote_destination: bool = False
+    memory: int  # bytes; some stages plan with a share of them
+    cores: int  # processors
+    remote_source: bool = False  # whether the graph is on S3
+    remote_destination: bool = False  # whether the output is on S3
+    # so many machines of this kind share a stage if it can be split; 0 if one process does the job
     workers: int = 0
 
     @property

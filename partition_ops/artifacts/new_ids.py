@@ -24,13 +24,9 @@ def id_dtype(largest: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class NodeOrder:
-    """The permutation of homogeneous node IDs that an assignment makes. 8 bytes a node, or 16 beyond 2^31.
+    """The permutation of homogeneous node IDs that an assignment makes. 8 bytes a node, or 16 beyond 2^31."""
 
-    Attributes:
-        assignment: The partition of every node.
-    """
-
-    assignment: Assignment
+    assignment: Assignment  # the partition of every node
 
     @cached_property
     def _order(self) -> tuple[Ids, Ids]:

@@ -35,15 +35,10 @@ Words = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ParhipGraph:
-    """A symmetric graph on homogeneous IDs, without duplicates and self-loops.
+    """A symmetric graph on homogeneous IDs, without duplicates and self-loops."""
 
-    Attributes:
-        offsets: (n + 1,) int64 or narrower, position of the first neighbour of each node.
-        neighbours: (m,) int64 or narrower, homogeneous IDs; memory-mapped by `open_parhip`.
-    """
-
-    offsets: npt.NDArray[Any]
-    neighbours: npt.NDArray[Any]
+    offsets: npt.NDArray[Any]  # (n + 1,) int64 or narrower, position of the first neighbour of each node
+    neighbours: npt.NDArray[Any]  # (m,) int64 or narrower, homogeneous IDs; memory-mapped by `open_parhip`
 
     @property
     def num_nodes(self) -> int:

@@ -31,27 +31,22 @@ LAST = "publish"  # no stage follows it
 
 @dataclass(frozen=True)
 class StageTask:
-    """A kind of task of a stage, and so of records.
+    """A kind of task of a stage, and so of records."""
 
-    Attributes:
-        name: Name of the task, and of its record.
-        each: What there is a task for, with a number behind the name: each ``group`` of files, ``range`` of
-            hashes and of nodes, or ``part``; ``""`` for a single task.
-        run: ``module:name`` of the function that does only this task, for workers that share a stage. It is
-            called as the function of the stage, with ``groups``, ``ranges`` or ``parts`` for the numbers, and
-            then returns a list of results.
-        seconds: Name of the seconds of these tasks in the figures of a run; ``""`` leaves them out.
-        scratch: Whether it writes nothing but scratch, below ``scratch/<stage>/``: no manifest lists it, and
-            ``publish`` removes it.
-        passing: Whether the stage removes this scratch once it is done, so that it need not run again if
-            ``publish`` removes scratch.
-    """
-
-    name: str
+    name: str  # name of the task, and of its record
+    # what there is a task for, with a number behind the name: each ``group`` of files, ``range`` of hashes
+    # and of nodes, or ``part``; ``""`` for a single task
     each: Literal["", "group", "range", "part"] = ""
+    # ``module:name`` of the function that does only this task, for workers that share a stage. It is called
+    # as the function of the stage, with ``groups``, ``ranges`` or ``parts`` for the numbers, and then returns
+    # a list of results
     run: str = ""
-    seconds: str = ""
+    seconds: str = ""  # name of the seconds of these tasks in the figures of a run; ``""`` leaves them out
+    # whether it writes nothing but scratch, below ``scratch/<stage>/``: no manifest lists it, and ``publish``
+    # removes it
     scratch: bool = False
+    # whether the stage removes this scratch once it is done, so that it need not run again if ``publish``
+    # removes scratch
     passing: bool = False
 
 
@@ -85,51 +80,42 @@ def _class(given: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """The declaration of a stage: what the rest of the library needs to know about it.
+    """The declaration of a stage: what the rest of the library needs to know about it."""
 
-    Attributes:
-        name: One word, in which ``-`` stands between words; the verb, the task of the DAG and, unless `tasks`
-            says otherwise, the record have it too.
-        summary: One line for lists of verbs.
-        description: What the stage does, for ``--help``; a stage with a verb of its own describes it there.
-        config: Its options: a dataclass, or ``module:name`` of it, which is imported when it is read.
-        options: Further dataclasses of options that its verb takes, or their places.
-        run: ``module:name`` of its function, which is called as ``function(config, source, destination,
-            progress=…)`` with the roots of the graph and of the run, and returns a `StageResult`. ``""`` for
-            a stage that is not one of the job.
-        takes: Further arguments of the function: ``previous``, ``latest`` and ``expectations`` are stores or
-            None, ``kept`` says whether the root of the run stays, ``find_rows`` finds the rows of tables that
-            nodes and edges were made from, and ``report`` is called with the result of each of several tasks.
-        after: Stages that it follows, if the job has them. Others may run at the same time.
-        optional: Name of the option that switches it on, of `config` or of the whole job; a property will do.
-            ``""`` if every job has the stage.
-        folders: Names directly below the root of a run that it writes to.
-        tasks: Its kinds of tasks, in their order; by default one with the name of the stage.
-        cost: ``module:name`` of a function that returns the `StageEstimate` for its options, the sizes of the
-            graph and the machine. Without one, the stage is not estimated.
-        remedy: What helps if it takes too much memory, as a sentence.
-        instead: Name of a task that may do the work of all its tasks, and of the stages before it.
-        pod: Whether deploy/helm/values.yaml gives its pods resources of their own.
-        alone: Whether nothing runs beside it, because it measures speed.
-        before_job: Whether it makes the input of the others, and has records of its own in its folder.
-    """
-
+    # one word, in which ``-`` stands between words; the verb, the task of the DAG and, unless `tasks` says
+    # otherwise, the record have it too
     name: str
-    summary: str = ""
+    summary: str = ""  # one line for lists of verbs
+    # what the stage does, for ``--help``; a stage with a verb of its own describes it there
     description: str = ""
+    # its options: a dataclass, or ``module:name`` of it, which is imported when it is read
     config: _Imported[type[StageConfig], type[StageConfig] | str] = _Imported(StageConfig)
+    # further dataclasses of options that its verb takes, or their places
     options: _Imported[tuple[type, ...], tuple[type | str, ...]] = _Imported(())
+    # ``module:name`` of its function, which is called as ``function(config, source, destination,
+    # progress=…)`` with the roots of the graph and of the run, and returns a `StageResult`. ``""`` for a
+    # stage that is not one of the job
     run: str = ""
+    # further arguments of the function: ``previous``, ``latest`` and ``expectations`` are stores or None,
+    # ``kept`` says whether the root of the run stays, ``find_rows`` finds the rows of tables that nodes and
+    # edges were made from, and ``report`` is called with the result of each of several tasks
     takes: tuple[str, ...] = ()
+    # stages that it follows, if the job has them. Others may run at the same time
     after: tuple[str, ...] = ()
+    # name of the option that switches it on, of `config` or of the whole job; a property will do. ``""`` if
+    # every job has the stage
     optional: str = ""
-    folders: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()  # names directly below the root of a run that it writes to
+    # its kinds of tasks, in their order; by default one with the name of the stage
     tasks: tuple[StageTask, ...] = ()
+    # ``module:name`` of a function that returns the `StageEstimate` for its options, the sizes of the graph
+    # and the machine. Without one, the stage is not estimated
     cost: str = ""
-    remedy: str = ""
-    instead: str = ""
-    pod: bool = True
-    alone: bool = False
+    remedy: str = ""  # what helps if it takes too much memory, as a sentence
+    instead: str = ""  # name of a task that may do the work of all its tasks, and of the stages before it
+    pod: bool = True  # whether deploy/helm/values.yaml gives its pods resources of their own
+    alone: bool = False  # whether nothing runs beside it, because it measures speed
+    # whether it makes the input of the others, and has records of its own in its folder
     before_job: bool = False
 
     @property

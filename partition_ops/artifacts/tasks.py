@@ -90,17 +90,11 @@ class StageResult:
 
 @dataclass
 class ArtifactWriter:
-    """Writes artifacts of a task that is at work, and collects them for its record.
+    """Writes artifacts of a task that is at work, and collects them for its record."""
 
-    Attributes:
-        destination: Root of the run.
-        outputs: Prefixes of the keys that the task may write.
-        artifacts: Artifacts written so far.
-    """
-
-    destination: Store
-    outputs: Sequence[str] = ("",)
-    artifacts: list[Artifact] = field(default_factory=list)
+    destination: Store  # root of the run
+    outputs: Sequence[str] = ("",)  # prefixes of the keys that the task may write
+    artifacts: list[Artifact] = field(default_factory=list)  # artifacts written so far
 
     @contextmanager
     def create(self, key: str) -> Iterator[NewObject]:
@@ -154,19 +148,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """Whether a task is done, and why not.
+    """Whether a task is done, and why not."""
 
-    Attributes:
-        state: See `State`.
-        reason: Why it is not done, as a clause for users; empty if it is done.
-        record: Its record, if there is a readable one.
-        damaged: Keys of artifacts that are missing or not as they were written.
-    """
-
-    state: State
-    reason: str = ""
-    record: Record | None = None
-    damaged: Sequence[str] = ()
+    state: State  # see `State`
+    reason: str = ""  # why it is not done, as a clause for users; empty if it is done
+    record: Record | None = None  # its record, if there is a readable one
+    damaged: Sequence[str] = ()  # keys of artifacts that are missing or not as they were written
 
     @property
     def done(self) -> bool:
@@ -175,29 +162,21 @@ class Status:
 
 @dataclass(frozen=True)
 class Task:
-    """A unit of work that is done once, and again when something that it depends on has changed.
+    """A unit of work that is done once, and again when something that it depends on has changed."""
 
-    Attributes:
-        name: Name of the task: the stage, and the number of the partition or group if there are several.
-        destination: Root of the run.
-        work: Does the work and returns the figures to record.
-        options: Options that the result depends on; JSON.
-        inputs: Input files that the result depends on.
-        after: Names of the tasks whose artifacts it reads. They must be done first; if one of them gets
-            another result, this task is stale.
-        outputs: Prefixes of the keys that it writes. If all lie below ``scratch/``, the manifest of the
-            run stays when the task is done again.
-        requires: Returns further tasks, whose scratch it reads. They must be done before it begins; their
-            results do not matter once it is done.
-    """
-
-    name: str
-    destination: Store
-    work: Work
-    options: Mapping[str, Any] = field(default_factory=dict)
-    inputs: Sequence[StoredObject] = ()
+    name: str  # name of the task: the stage, and the number of the partition or group if there are several
+    destination: Store  # root of the run
+    work: Work  # does the work and returns the figures to record
+    options: Mapping[str, Any] = field(default_factory=dict)  # options that the result depends on; JSON
+    inputs: Sequence[StoredObject] = ()  # input files that the result depends on
+    # names of the tasks whose artifacts it reads. They must be done first; if one of them gets another
+    # result, this task is stale
     after: Sequence[str] = ()
+    # prefixes of the keys that it writes. If all lie below ``scratch/``, the manifest of the run stays when
+    # the task is done again
     outputs: Sequence[str] = ("",)
+    # returns further tasks, whose scratch it reads. They must be done before it begins; their results do not
+    # matter once it is done
     requires: Callable[[], Iterable[Task]] = tuple
 
     @classmethod

@@ -37,18 +37,13 @@ OTHER_FOLDER, OTHER_FILE = "Choose a folder outside of it.", "Write the file to 
 
 @dataclass(frozen=True)
 class Access:
-    """What a verb may do with a root.
+    """What a verb may do with a root."""
 
-    Attributes:
-        holds: What the root may hold already, and what the marker of a new root says. `FOREIGN` is for
-            folders without a marker that verbs share with others; these are not inside a root of ours.
-        new: Whether the root may be new or empty.
-        inside: Name of the folder of an output that the verb may also write to.
-    """
-
+    # what the root may hold already, and what the marker of a new root says. `FOREIGN` is for folders without
+    # a marker that verbs share with others; these are not inside a root of ours
     holds: str
-    new: bool = True
-    inside: str = ""
+    new: bool = True  # whether the root may be new or empty
+    inside: str = ""  # name of the folder of an output that the verb may also write to
 
 
 VERBS = {

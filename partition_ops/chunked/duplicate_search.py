@@ -39,21 +39,13 @@ WRITTEN_ROWS = 1 << 20  # a write opens the files of all buckets
 
 @dataclass
 class _Group:
-    """Edge types between the same two node types.
+    """Edge types between the same two node types."""
 
-    Attributes:
-        node_types: The node type IDs, the smaller first.
-        width: Number of nodes of the second type: a pair is first * width + second.
-        edges: Number of edges.
-        edge_types: The edge type IDs.
-        keys: Keys by edge type ID, if they are in memory.
-    """
-
-    node_types: tuple[int, int]
-    width: int
-    edges: int = 0
-    edge_types: list[int] = field(default_factory=list)
-    keys: dict[int, list[Keys]] = field(default_factory=dict)
+    node_types: tuple[int, int]  # the node type IDs, the smaller first
+    width: int  # number of nodes of the second type: a pair is first * width + second
+    edges: int = 0  # number of edges
+    edge_types: list[int] = field(default_factory=list)  # the edge type IDs
+    keys: dict[int, list[Keys]] = field(default_factory=dict)  # keys by edge type ID, if they are in memory
 
 
 class PairGroups:
@@ -283,15 +275,10 @@ def _bucket(key: Any, buckets: Any) -> Any:
 
 @dataclass(frozen=True)
 class Keys:
-    """Keys of some edges of one type.
+    """Keys of some edges of one type."""
 
-    Attributes:
-        values: (n,) int64, the pair of nodes with the direction in the last bit.
-        places: (n,) int64, place of each edge; or the first place, if they are consecutive.
-    """
-
-    values: Ids
-    places: Ids | int
+    values: Ids  # (n,) int64, the pair of nodes with the direction in the last bit
+    places: Ids | int  # (n,) int64, place of each edge; or the first place, if they are consecutive
 
     def place(self, rows: Ids) -> Ids:
         """Return the places of some rows."""
@@ -300,30 +287,19 @@ class Keys:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Duplicates: edges of one type that repeat an earlier one.
+    """Duplicates: edges of one type that repeat an earlier one."""
 
-    Attributes:
-        places: (n,) int64, ascending places of the duplicates.
-        keys: (min(n, 10),) int64, keys of the first duplicates.
-    """
-
-    places: Ids
-    keys: Ids
+    places: Ids  # (n,) int64, ascending places of the duplicates
+    keys: Ids  # (min(n, 10),) int64, keys of the first duplicates
 
 
 @dataclass(frozen=True)
 class Overlaps:
-    """The result of the search in one group of edge types, or in one bucket of it.
+    """The result of the search in one group of edge types, or in one bucket of it."""
 
-    Attributes:
-        duplicates: Duplicates by edge type ID.
-        parallel: Number of edges with the same end nodes and direction as an edge of another type.
-        reversed: Number of pairs of nodes with edges in both directions.
-    """
-
-    duplicates: dict[int, Repeated]
-    parallel: int
-    reversed: int
+    duplicates: dict[int, Repeated]  # duplicates by edge type ID
+    parallel: int  # number of edges with the same end nodes and direction as an edge of another type
+    reversed: int  # number of pairs of nodes with edges in both directions
 
 
 def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:

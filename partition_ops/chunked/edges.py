@@ -36,17 +36,11 @@ BLOCK_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class EdgeBlock:
-    """Consecutive edges of a chunk.
+    """Consecutive edges of a chunk."""
 
-    Attributes:
-        edge_ids: (n,) int64, ascending type-wise IDs of the edges.
-        src: (n,) int64, type-wise IDs of the sources.
-        dst: (n,) int64, type-wise IDs of the destinations.
-    """
-
-    edge_ids: Ids
-    src: Ids
-    dst: Ids
+    edge_ids: Ids  # (n,) int64, ascending type-wise IDs of the edges
+    src: Ids  # (n,) int64, type-wise IDs of the sources
+    dst: Ids  # (n,) int64, type-wise IDs of the destinations
 
 
 @dataclass(frozen=True)

@@ -44,23 +44,14 @@ def rows_of_chunk(row_bytes: int) -> int:
 
 @dataclass
 class ChunkFiles(ABC):
-    """One column in files with the same number of rows each, except the last one.
+    """One column in files with the same number of rows each, except the last one."""
 
-    Attributes:
-        store: Root of the graph.
-        prefix: Key of the files without ``-<number>.<suffix>``.
-        chunk_rows: Rows of a file.
-        wrote: Called with every finished file.
-        keys: The files so far.
-        rows: Rows so far.
-    """
-
-    store: Store
-    prefix: str
-    chunk_rows: int
-    wrote: Callable[[Artifact], object]
-    keys: list[str] = field(default_factory=list)
-    rows: int = 0
+    store: Store  # root of the graph
+    prefix: str  # key of the files without ``-<number>.<suffix>``
+    chunk_rows: int  # rows of a file
+    wrote: Callable[[Artifact], object]  # called with every finished file
+    keys: list[str] = field(default_factory=list)  # the files so far
+    rows: int = 0  # rows so far
     _new: NewObject | None = None
     _context: AbstractContextManager[NewObject] | None = None
     suffix = ""
@@ -195,17 +186,11 @@ class ParquetFiles(ChunkFiles):
 
 @dataclass
 class GraphWriter:
-    """Writes the files of a graph and collects its ``metadata.json``.
+    """Writes the files of a graph and collects its ``metadata.json``."""
 
-    Attributes:
-        store: Root of the graph.
-        graph_name: Name of the graph.
-        wrote: Called with every finished file.
-    """
-
-    store: Store
-    graph_name: str
-    wrote: Callable[[Artifact], object]
+    store: Store  # root of the graph
+    graph_name: str  # name of the graph
+    wrote: Callable[[Artifact], object]  # called with every finished file
     _nodes: dict[str, list[int]] = field(default_factory=dict)
     _edges: dict[str, list[int]] = field(default_factory=dict)
     _edge_files: dict[str, list[str]] = field(default_factory=dict)

@@ -241,15 +241,10 @@ class InvalidIdError(InvalidInputError, ValueError):
 
 @dataclass(frozen=True)
 class IdValues:
-    """IDs as an array, and the form in which the caller passed them.
+    """IDs as an array, and the form in which the caller passed them."""
 
-    Attributes:
-        values: int64 of the caller's shape, without dimensions for a single ID.
-        device: The torch device of a tensor; None for other forms.
-    """
-
-    values: Ids
-    device: Any = None
+    values: Ids  # int64 of the caller's shape, without dimensions for a single ID
+    device: Any = None  # the torch device of a tensor; None for other forms
 
     def in_same_form(self, result: npt.NDArray[Any]) -> Any:
         """Return a result in the caller's form: an int, an array, or a tensor on the same device."""

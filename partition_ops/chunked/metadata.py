@@ -42,32 +42,21 @@ OF_ONE_DIRECTION = re.compile(r"label|(train|val|test)_mask|(label|train_mask|va
 
 @dataclass(frozen=True)
 class FileFormat:
-    """Format of the files of an edge type or a feature.
+    """Format of the files of an edge type or a feature."""
 
-    Attributes:
-        name: ``csv``, ``parquet`` or ``numpy``.
-        delimiter: Delimiter of CSV files, one character.
-        header: Whether the first line of a CSV file names the columns; None means detect it.
-    """
-
-    name: str
-    delimiter: str = " "
-    header: bool | None = None
+    name: str  # ``csv``, ``parquet`` or ``numpy``
+    delimiter: str = " "  # delimiter of CSV files, one character
+    header: bool | None = None  # whether the first line of a CSV file names the columns; None means detect it
 
 
 @dataclass(frozen=True)
 class FileSet:
-    """Format and keys of the chunks of an edge type or a feature, in the order of their IDs.
+    """Format and keys of the chunks of an edge type or a feature, in the order of their IDs."""
 
-    Attributes:
-        format: Format of all files.
-        files: Keys of the files.
-        forward: How many of the files of edges have sources before destinations. The others are files of
-            other edges, which are read with both ends exchanged. None for all.
-    """
-
-    format: FileFormat
-    files: tuple[str, ...]
+    format: FileFormat  # format of all files
+    files: tuple[str, ...]  # keys of the files
+    # how many of the files of edges have sources before destinations. The others are files of other edges,
+    # which are read with both ends exchanged. None for all
     forward: int | None = None
 
     def is_reversed(self, index: int) -> bool:
@@ -77,17 +66,11 @@ class FileSet:
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature of one node type or edge type.
+    """A feature of one node type or edge type."""
 
-    Attributes:
-        type_name: The node type, or the edge type as ``src:rel:dst``.
-        name: Name of the feature.
-        data: Its files.
-    """
-
-    type_name: str
-    name: str
-    data: FileSet
+    type_name: str  # the node type, or the edge type as ``src:rel:dst``
+    name: str  # name of the feature
+    data: FileSet  # its files
 
     @property
     def key(self) -> str:
@@ -100,33 +83,21 @@ class GraphMetadata:
     """A heterogeneous graph as its ``metadata.json`` describes it.
 
     Type IDs follow the order of the lists. Counts by chunk are None if the file has only totals.
-
-    Attributes:
-        graph_name: Name of the graph in DGL.
-        node_types: Names, by node type ID.
-        edge_types: Canonical edge types, by edge type ID.
-        num_nodes: Nodes by node type ID.
-        num_edges: Edges by edge type ID.
-        num_nodes_per_chunk: Nodes of each chunk, by node type ID.
-        num_edges_per_chunk: Edges of each chunk, by edge type ID.
-        edges: Edge files by edge type ID.
-        node_features: Features of nodes, in the order of the file.
-        edge_features: Features of edges, in the order of the file.
-        reverse_edges: By edge type, the type of its reverse edges, if ``metadata.json`` names it.
-        negatives: By edge type, the files of pairs that are no edges.
     """
 
-    graph_name: str
-    node_types: tuple[str, ...]
-    edge_types: tuple[EdgeType, ...]
-    num_nodes: tuple[int, ...]
-    num_edges: tuple[int, ...]
-    num_nodes_per_chunk: tuple[tuple[int, ...] | None, ...]
-    num_edges_per_chunk: tuple[tuple[int, ...] | None, ...]
-    edges: tuple[FileSet, ...]
-    node_features: tuple[Feature, ...]
-    edge_features: tuple[Feature, ...]
+    graph_name: str  # name of the graph in DGL
+    node_types: tuple[str, ...]  # names, by node type ID
+    edge_types: tuple[EdgeType, ...]  # canonical edge types, by edge type ID
+    num_nodes: tuple[int, ...]  # nodes by node type ID
+    num_edges: tuple[int, ...]  # edges by edge type ID
+    num_nodes_per_chunk: tuple[tuple[int, ...] | None, ...]  # nodes of each chunk, by node type ID
+    num_edges_per_chunk: tuple[tuple[int, ...] | None, ...]  # edges of each chunk, by edge type ID
+    edges: tuple[FileSet, ...]  # edge files by edge type ID
+    node_features: tuple[Feature, ...]  # features of nodes, in the order of the file
+    edge_features: tuple[Feature, ...]  # features of edges, in the order of the file
+    # by edge type, the type of its reverse edges, if ``metadata.json`` names it
     reverse_edges: Mapping[str, str] = field(default_factory=dict)
+    # by edge type, the files of pairs that are no edges
     negatives: Mapping[str, FileSet] = field(default_factory=dict)
 
     @cached_property

@@ -18,17 +18,11 @@ SHOWN = 100  # characters of a name in a message
 
 @dataclass(frozen=True)
 class EdgeType:
-    """A canonical edge type.
+    """A canonical edge type."""
 
-    Attributes:
-        src: Node type of the sources.
-        rel: Name of the relation.
-        dst: Node type of the destinations.
-    """
-
-    src: str
-    rel: str
-    dst: str
+    src: str  # node type of the sources
+    rel: str  # name of the relation
+    dst: str  # node type of the destinations
 
     def __str__(self) -> str:
         return f"{self.src}:{self.rel}:{self.dst}"

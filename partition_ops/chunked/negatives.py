@@ -21,17 +21,11 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class NegativeBlock:
-    """Consecutive negatives of an edge type.
+    """Consecutive negatives of an edge type."""
 
-    Attributes:
-        src: (n,) int64, type-wise IDs of the sources.
-        dst: (n,) int64, type-wise IDs of the destinations.
-        masks: By name, all of `MASKS`, (n,) bool: the parts of the split. Without a split, all are for
-            training.
-    """
-
-    src: Ids
-    dst: Ids
+    src: Ids  # (n,) int64, type-wise IDs of the sources
+    dst: Ids  # (n,) int64, type-wise IDs of the destinations
+    # by name, all of `MASKS`, (n,) bool: the parts of the split. Without a split, all are for training
     masks: Mapping[str, npt.NDArray[np.bool_]]
 
 

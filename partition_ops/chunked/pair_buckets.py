@@ -42,16 +42,11 @@ class PairWriter:
     of their edges, so that its output depends on the edges alone.
 
     Peak memory: 28 bytes for each edge of a segment, for each thread.
-
-    Attributes:
-        pairs: The edge types by the node types that they join.
-        streams: A temporary file for each range, open for writing and reading.
-        buckets: Number of buckets of each range.
     """
 
-    pairs: PairGroups
-    streams: Sequence[BinaryIO]
-    buckets: int
+    pairs: PairGroups  # the edge types by the node types that they join
+    streams: Sequence[BinaryIO]  # a temporary file for each range, open for writing and reading
+    buckets: int  # number of buckets of each range
     _segments: list[tuple[list[int], list[int]]] = field(default_factory=list)  # and where their pieces begin
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _held: dict[int, _Segment] = field(default_factory=dict)

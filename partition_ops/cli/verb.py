@@ -21,17 +21,11 @@ def _not_a_verb(arguments: argparse.Namespace, console: Console) -> Any:
 
 @dataclass
 class ListedVerb:
-    """A verb in a list: what is known of it before its module is imported.
+    """A verb in a list: what is known of it before its module is imported."""
 
-    Attributes:
-        name: The verb.
-        summary: One line for the list of verbs.
-        find: Returns the verb; it may import its module.
-    """
-
-    name: str
-    summary: str
-    find: Callable[[], Verb]
+    name: str  # the verb
+    summary: str  # one line for the list of verbs
+    find: Callable[[], Verb]  # returns the verb; it may import its module
 
     @cached_property
     def verb(self) -> Verb:
@@ -40,24 +34,15 @@ class ListedVerb:
 
 @dataclass(kw_only=True)
 class Verb:
-    """A verb of the command line.
+    """A verb of the command line."""
 
-    Attributes:
-        description: What the verb does, for its ``--help``.
-        add_arguments: Adds the arguments that are not declared options.
-        options: Dataclasses whose declared options the verb takes.
-        only: Names of the options that it takes; None means all of them.
-        defaults: Defaults that differ from the declared ones.
-        execute: Does the work and returns what ``--json`` prints.
-        verbs: The verbs that must follow, of a verb such as ``idmap``.
-        default: Name of the one of them that is meant if none follows.
-    """
-
-    description: str
+    description: str  # what the verb does, for its ``--help``
+    # adds the arguments that are not declared options
     add_arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
-    options: tuple[type, ...] = ()
-    only: Collection[str] | None = None
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[type, ...] = ()  # dataclasses whose declared options the verb takes
+    only: Collection[str] | None = None  # names of the options that it takes; None means all of them
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # defaults that differ from the declared ones
+    # does the work and returns what ``--json`` prints
     execute: Callable[[argparse.Namespace, Console], Any] = _not_a_verb
-    verbs: tuple[ListedVerb, ...] = ()
-    default: str = ""
+    verbs: tuple[ListedVerb, ...] = ()  # the verbs that must follow, of a verb such as ``idmap``
+    default: str = ""  # name of the one of them that is meant if none follows

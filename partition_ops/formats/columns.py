@@ -20,16 +20,11 @@ Some = TypeVar("Some")
 
 @dataclass(frozen=True)
 class Column:
-    """An array that is produced block by block, so that it need not fit in memory.
+    """An array that is produced block by block, so that it need not fit in memory."""
 
-    Attributes:
-        dtype: Its NumPy dtype: integers, floating-point numbers or booleans.
-        shape: Its whole shape.
-        blocks: Yields the rows in order, about 1 MiB at a time; can be called several times.
-    """
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+    dtype: np.dtype[Any]  # its NumPy dtype: integers, floating-point numbers or booleans
+    shape: tuple[int, ...]  # its whole shape
+    # yields the rows in order, about 1 MiB at a time; can be called several times
     blocks: Callable[[], Iterator[Array]]
 
     @property
@@ -97,19 +92,12 @@ def row_blocks(rows: int, nbytes: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array inside a stored file: raw little-endian bytes in C order, which can be mapped or range-read.
+    """An array in a stored file: raw little-endian bytes in C order, which can be mapped or range-read."""
 
-    Attributes:
-        key: Key of the file below the root of the output.
-        offset: Position of the first byte in the file; need not be aligned.
-        dtype: Dtype of the array.
-        shape: Shape of the array.
-    """
-
-    key: str
-    offset: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+    key: str  # key of the file below the root of the output
+    offset: int  # position of the first byte in the file; need not be aligned
+    dtype: np.dtype[Any]  # dtype of the array
+    shape: tuple[int, ...]  # shape of the array
 
     @property
     def row_bytes(self) -> int:

@@ -34,37 +34,26 @@ GROUPS = ("nodes", "edges", "node_features", "edge_features", "node_orig_ids", "
 
 @dataclass(frozen=True)
 class FileWriter:
-    """How one file of a partition is made.
+    """How one file of a partition is made."""
 
-    Attributes:
-        columns: Names of the columns, or of their groups, that the content depends on. If their digests have
-            not changed since the previous run, ``convert`` copies the file from there.
-        write: Writes the file to a binary stream, which can seek.
-        content: Files of a partition with the same ``content`` have the same bytes, whatever their formats.
-            ``convert`` writes the first of them; the others become hard links, or copies that the S3 server
-            makes. Empty if no other file has these bytes.
-        options: Options of the format that the content depends on, in addition to the columns.
-    """
-
+    # names of the columns, or of their groups, that the content depends on. If their digests have not changed
+    # since the previous run, ``convert`` copies the file from there
     columns: Collection[str]
-    write: Callable[[BinaryIO], object]
+    write: Callable[[BinaryIO], object]  # writes the file to a binary stream, which can seek
+    # files of a partition with the same ``content`` have the same bytes, whatever their formats. ``convert``
+    # writes the first of them; the others become hard links, or copies that the S3 server makes. Empty if no
+    # other file has these bytes
     content: str = ""
-    options: str = ""
+    options: str = ""  # options of the format that the content depends on, in addition to the columns
 
 
 @dataclass(frozen=True)
 class PartitionSize:
-    """Expected or largest size of a partition.
+    """Expected or largest size of a partition."""
 
-    Attributes:
-        nodes: Inner and halo nodes.
-        edges: Edges of its graph.
-        typed: Whether there are several types of nodes or edges.
-    """
-
-    nodes: int
-    edges: int
-    typed: bool
+    nodes: int  # inner and halo nodes
+    edges: int  # edges of its graph
+    typed: bool  # whether there are several types of nodes or edges
 
 
 class Format(ABC):
@@ -73,40 +62,35 @@ class Format(ABC):
     ``convert`` writes the files of partition i below ``<folder>/part<i>/`` and those that describe all
     partitions into ``<folder>/``: atomically, with digests for the manifest, to a local disk or to S3. A
     format itself never writes to storage. The same partition must always give the same bytes.
-
-    Attributes:
-        name: Name in ``--formats``.
-        version: Raise it whenever the same partition gives other bytes: the partitions are then converted
-            again.
-        checks: Checks of ``verify`` that only this format has: what must hold, by name.
-        feature_files: Name of the layout of the files with features and original IDs. Formats with the same
-            name share these files. Empty if the format has its own layout.
-        graph_files: The same for the other files of partitions.
-        not_stored: Columns of nodes and edges that `load` does not return, or not with all options: some of
-            ``nodes/orig_id``, ``nodes/part_id``, ``edges/orig_id`` and ``edges/new_id``.
-        has_graph: Whether `arrays` finds the groups ``nodes`` and ``edges``, which training reads.
-        readable: Whether `arrays` finds the other columns. Every output needs a format that is readable, for
-            ID maps and training.
-        of_partitions: Whether it has files of partitions; if not, all files are those of `whole_files`.
-        whole_bytes: Memory that writing `whole_files` takes, in bytes a node and bytes an edge of the graph.
-        has_matrices: Whether a feature with one number a row may have a further axis of length 1 in `load`.
-        only_in_edges: Whether `load` finds in-edges of inner nodes and their sources only, also with the
-            options ``--num-hops`` 2 or more and ``--out-edges``.
-        needs_rows: Whether the servers that load it fail on a feature of which their partition has no row.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # name in ``--formats``
+    # raise it whenever the same partition gives other bytes: the partitions are then converted again
     version: ClassVar[int] = 1
+    # checks of ``verify`` that only this format has: what must hold, by name
     checks: ClassVar[Mapping[str, str]] = {}
+    # name of the layout of the files with features and original IDs. Formats with the same name share these
+    # files. Empty if the format has its own layout
     feature_files: ClassVar[str] = ""
-    graph_files: ClassVar[str] = ""
+    graph_files: ClassVar[str] = ""  # the same for the other files of partitions
+    # columns of nodes and edges that `load` does not return, or not with all options: some of
+    # ``nodes/orig_id``, ``nodes/part_id``, ``edges/orig_id`` and ``edges/new_id``
     not_stored: ClassVar[Collection[str]] = ()
+    # whether `arrays` finds the groups ``nodes`` and ``edges``, which training reads
     has_graph: ClassVar[bool] = True
+    # whether `arrays` finds the other columns. Every output needs a format that is readable, for ID maps and
+    # training
     readable: ClassVar[bool] = True
+    # whether it has files of partitions; if not, all files are those of `whole_files`
     of_partitions: ClassVar[bool] = True
+    # memory that writing `whole_files` takes, in bytes a node and bytes an edge of the graph
     whole_bytes: ClassVar[tuple[int, int]] = (0, 0)
+    # whether a feature with one number a row may have a further axis of length 1 in `load`
     has_matrices: ClassVar[bool] = False
+    # whether `load` finds in-edges of inner nodes and their sources only, also with the options ``--num-
+    # hops`` 2 or more and ``--out-edges``
     only_in_edges: ClassVar[bool] = False
+    # whether the servers that load it fail on a feature of which their partition has no row
     needs_rows: ClassVar[bool] = False
 
     @property

@@ -30,37 +30,26 @@ class Partition:
     - ``node_features/<type>/<name>``: (inner nodes of the type, …), by new ID.
     - ``edge_features/<src:rel:dst>/<name>``: (own edges of the type, …), by new ID.
     - ``node_orig_ids/<type>``, ``edge_orig_ids/<src:rel:dst>``: original IDs of the same rows, int64.
-
-    Attributes:
-        part: Number of the partition.
-        node_types: Names of the node types by type ID.
-        edge_types: Names of the edge types, ``src:rel:dst``, by type ID.
-        num_inner: Number of inner nodes.
-        num_nodes: Number of inner and halo nodes.
-        num_own_edges: Number of edges in the graph that the partition owns.
-        num_edges: Number of edges in the graph.
-        columns: The columns by name, in the order of the types.
-        total_nodes: Numbers of nodes of the whole graph by type ID.
-        total_edges: Numbers of edges of the input by type ID, with those that validation dropped.
-        digests: By group of columns, the SHA-256 of everything that the group depends on; a group whose
-            content has no known digest is left out. Equal digests mean equal columns.
-        sparse_formats: Sparse formats of the graph that the option ``--graph-formats`` asks for; formats that
-            do not store sparse matrices ignore them.
-        options: All options of ``convert``. A file that depends on one names it in `FileWriter.options`.
     """
 
-    part: int
-    node_types: tuple[str, ...]
-    edge_types: tuple[str, ...]
-    num_inner: int
-    num_nodes: int
-    num_own_edges: int
-    num_edges: int
-    columns: Mapping[str, Column]
-    total_nodes: tuple[int, ...]
+    part: int  # number of the partition
+    node_types: tuple[str, ...]  # names of the node types by type ID
+    edge_types: tuple[str, ...]  # names of the edge types, ``src:rel:dst``, by type ID
+    num_inner: int  # number of inner nodes
+    num_nodes: int  # number of inner and halo nodes
+    num_own_edges: int  # number of edges in the graph that the partition owns
+    num_edges: int  # number of edges in the graph
+    columns: Mapping[str, Column]  # the columns by name, in the order of the types
+    total_nodes: tuple[int, ...]  # numbers of nodes of the whole graph by type ID
+    # numbers of edges of the input by type ID, with those that validation dropped
     total_edges: tuple[int, ...]
+    # by group of columns, the SHA-256 of everything that the group depends on; a group whose content has no
+    # known digest is left out. Equal digests mean equal columns
     digests: Mapping[str, str] = field(default_factory=dict)
+    # sparse formats of the graph that the option ``--graph-formats`` asks for; formats that do not store
+    # sparse matrices ignore them
     sparse_formats: tuple[str, ...] = ("coo",)
+    # all options of ``convert``. A file that depends on one names it in `FileWriter.options`
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -86,19 +75,14 @@ class WholeGraph:
     - ``node_parts/<type>``, ``edge_parts/<src:rel:dst>``: the partition that owns each node or edge, int64;
       -1 for an edge that validation dropped.
     - ``node_features/<type>/<name>``, ``edge_features/<src:rel:dst>/<name>``: the features of the input.
-
-    Attributes:
-        book: The partitions.
-        columns: The columns by name, in the order of the types.
-        num_nodes: Numbers of nodes by type.
-        edges: Returns the edges of a type in blocks, by original ID, without those that validation dropped.
-        negatives: By edge type that has some, returns in blocks the pairs that are no edges, by original IDs.
     """
 
-    book: Book
-    columns: Mapping[str, Column]
-    num_nodes: Mapping[str, int]
+    book: Book  # the partitions
+    columns: Mapping[str, Column]  # the columns by name, in the order of the types
+    num_nodes: Mapping[str, int]  # numbers of nodes by type
+    # returns the edges of a type in blocks, by original ID, without those that validation dropped
     edges: Callable[[str], Iterable[EdgeBlock]]
+    # by edge type that has some, returns in blocks the pairs that are no edges, by original IDs
     negatives: Mapping[str, Callable[[], Iterable[NegativeBlock]]] = field(default_factory=dict)
 
     def group(self, name: str) -> dict[str, Column]:

@@ -48,17 +48,11 @@ STORAGES = {
 
 @dataclass(frozen=True)
 class Instance:
-    """An object of a class, made without arguments and given its state.
+    """An object of a class, made without arguments and given its state."""
 
-    Attributes:
-        module: Module of the class; it must be there when the file is loaded.
-        name: Name of the class.
-        state: Argument of its ``__setstate__``, or its ``__dict__`` if it has no such method.
-    """
-
-    module: str
-    name: str
-    state: Any
+    module: str  # module of the class; it must be there when the file is loaded
+    name: str  # name of the class
+    state: Any  # argument of its ``__setstate__``, or its ``__dict__`` if it has no such method
 
 
 def write_torch_file(stream: BinaryIO, value: Any) -> None:

@@ -26,24 +26,15 @@ IGNORED_OPTIONS = {"graph_name", "data_docs"}
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """Changes since a run.
+    """Changes since a run."""
 
-    Attributes:
-        added: Paths of new input files.
-        changed: Paths of input files with another content.
-        removed: Paths of input files that no longer exist.
-        unchanged: Number of the other input files.
-        options: Options that differ, as ``stage.option: before -> now``, and types of ``graph.yaml``.
-        compared: Number of files that were read to compare their checksums.
-        unknown: Tables of which nothing tells whether they have changed: queries on servers.
-    """
-
-    added: list[str]
-    changed: list[str]
-    removed: list[str]
-    unchanged: int
-    options: list[str]
-    compared: int = 0
+    added: list[str]  # paths of new input files
+    changed: list[str]  # paths of input files with another content
+    removed: list[str]  # paths of input files that no longer exist
+    unchanged: int  # number of the other input files
+    options: list[str]  # options that differ, as ``stage.option: before -> now``, and types of ``graph.yaml``
+    compared: int = 0  # number of files that were read to compare their checksums
+    # tables of which nothing tells whether they have changed: queries on servers
     unknown: list[str] = field(default_factory=list)
 
     @property

@@ -25,21 +25,13 @@ def marks() -> set[str]:
 
 @dataclass(frozen=True)
 class Retained:
-    """The result of `retain_runs`.
+    """The result of `retain_runs`."""
 
-    Attributes:
-        kept: Reasons by URI of the runs that stay.
-        removed: URIs of the runs that were removed.
-        bytes: Bytes of the removed objects.
-        total: Bytes of the objects of all runs, with the removed ones.
-        passed_over: URIs of folders beside the runs that are not runs.
-    """
-
-    kept: Mapping[str, str]
-    removed: list[str]
-    bytes: int
-    total: int
-    passed_over: list[str]
+    kept: Mapping[str, str]  # reasons by URI of the runs that stay
+    removed: list[str]  # URIs of the runs that were removed
+    bytes: int  # bytes of the removed objects
+    total: int  # bytes of the objects of all runs, with the removed ones
+    passed_over: list[str]  # URIs of folders beside the runs that are not runs
 
 
 def check_root(root: Store) -> None:

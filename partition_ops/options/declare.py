@@ -38,62 +38,42 @@ ROOT_PATTERN = r"^(s3://[^/\s]+(/.*)?|file:///.*|/.*)$"
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """The declaration of one option.
+    """The declaration of one option."""
 
-    Attributes:
-        help: What the option does, in whole sentences. They do not mention the default.
-        title: Label in the form of the DAG.
-        section: Heading in the form, in ``--help`` and in the docs; ``""`` is the first group.
-        metavar: Placeholder of the value in ``--help``.
-        minimum: Least value.
-        maximum: Largest value.
-        above: Bound that a value must exceed.
-        choices: Allowed values, or a function that returns them.
-        empty: What happens if a value that may be None is left out.
-        only_with: The option is rejected without this one: ``"previous"``, or ``"engine=parmetis|two-level"``
-            if that one must have one of these values. Verbs and configurations that do not have it do not
-            check this.
-        parse: Makes a value from text; raises ValueError with a sentence. If it is None, the type decides.
-        show: Makes text from the default.
-        several: How ``--help`` takes several values: ``commas`` (``A,B``), ``words`` (``A B``) or
-            ``repeat`` (the option is repeated).
-        flag: Name on the command line, without dashes.
-        form: What differs in the form of the DAG: JSON Schema keywords, and ``name``, ``default``,
-            ``section`` and ``description``. If it is None, the option is not in the form.
-        by_key: For an option with a choice for each of several keys: a function that returns an `Option` for
-            each key, by the name of its param in the form.
-        recorded: Whether the result depends on it, so that it is part of the record of a stage.
-        name: Name of the option; unique in a verb and in the form.
-        field: Name of the field.
-        type: Type of a single value: ``int``, ``float``, ``bool``, ``str`` or another that ``parse`` makes.
-        many: Whether the value is a tuple.
-        nullable: Whether the value may be None.
-        default: Value if the option is left out; `REQUIRED` if it must not be.
-    """
-
-    help: str
-    title: str = ""
-    section: str = ""
-    metavar: str | None = None
-    minimum: float | None = None
-    maximum: float | None = None
-    above: float | None = None
+    help: str  # what the option does, in whole sentences. They do not mention the default
+    title: str = ""  # label in the form of the DAG
+    section: str = ""  # heading in the form, in ``--help`` and in the docs; ``""`` is the first group
+    metavar: str | None = None  # placeholder of the value in ``--help``
+    minimum: float | None = None  # least value
+    maximum: float | None = None  # largest value
+    above: float | None = None  # bound that a value must exceed
+    # allowed values, or a function that returns them
     choices: Sequence[str] | Callable[[], Sequence[str]] = ()
-    empty: str = ""
+    empty: str = ""  # what happens if a value that may be None is left out
+    # the option is rejected without this one: ``"previous"``, or ``"engine=parmetis|two-level"`` if that one
+    # must have one of these values. Verbs and configurations that do not have it do not check this
     only_with: str = ""
+    # makes a value from text; raises ValueError with a sentence. If it is None, the type decides
     parse: Callable[[str], Any] | None = None
-    show: Callable[[Any], str] | None = None
+    show: Callable[[Any], str] | None = None  # makes text from the default
+    # how ``--help`` takes several values: ``commas`` (``A,B``), ``words`` (``A B``) or ``repeat`` (the option
+    # is repeated)
     several: Literal["commas", "words", "repeat"] = "commas"
-    flag: str = ""
+    flag: str = ""  # name on the command line, without dashes
+    # what differs in the form of the DAG: JSON Schema keywords, and ``name``, ``default``, ``section`` and
+    # ``description``. If it is None, the option is not in the form
     form: Mapping[str, Any] | None = dataclasses.field(default_factory=dict)
+    # for an option with a choice for each of several keys: a function that returns an `Option` for each key,
+    # by the name of its param in the form
     by_key: Callable[[], Mapping[str, Option]] | None = None
-    recorded: bool = True
-    name: str = ""
-    field: str = ""
+    recorded: bool = True  # whether the result depends on it, so that it is part of the record of a stage
+    name: str = ""  # name of the option; unique in a verb and in the form
+    field: str = ""  # name of the field
+    # type of a single value: ``int``, ``float``, ``bool``, ``str`` or another that ``parse`` makes
     type: Any = str
-    many: bool = False
-    nullable: bool = False
-    default: Any = REQUIRED
+    many: bool = False  # whether the value is a tuple
+    nullable: bool = False  # whether the value may be None
+    default: Any = REQUIRED  # value if the option is left out; `REQUIRED` if it must not be
 
     @property
     def option_string(self) -> str:

@@ -252,37 +252,24 @@ class Uploads:
 
 @dataclass
 class Connection:
-    """The connection that a store shares with its children.
+    """The connection that a store shares with its children."""
 
-    Attributes:
-        bucket: Name of the bucket.
-        client: The client of boto3; `current_client` returns it.
-        progress: Shows the progress of large transfers.
-        settings: Settings of the client.
-        cache: Downloaded copies on the local disk.
-        uploads: Uploads in the background.
-        known: What is known of objects that nobody else changes.
-        bucket_seen: Whether the bucket is known to exist.
-        other_etags: Whether an ETag of the form of an MD5 was found not to be the MD5 of its object.
-        fenced: Place of the fence of the stores.
-        client_is_given: Whether the caller made the client, for example an Airflow hook.
-        conditional_puts: Whether the server honours conditions of writes; None if that is not known yet.
-        conditional_deletes: The same for removals.
-    """
-
-    bucket: str
-    client: S3Client
-    progress: Progress
-    settings: StorageSettings
-    cache: FetchCache = field(default_factory=FetchCache)
-    uploads: Uploads = field(default_factory=Uploads)
+    bucket: str  # name of the bucket
+    client: S3Client  # the client of boto3; `current_client` returns it
+    progress: Progress  # shows the progress of large transfers
+    settings: StorageSettings  # settings of the client
+    cache: FetchCache = field(default_factory=FetchCache)  # downloaded copies on the local disk
+    uploads: Uploads = field(default_factory=Uploads)  # uploads in the background
+    # what is known of objects that nobody else changes
     known: KnownObjects = field(default_factory=KnownObjects)
-    bucket_seen: bool = False
+    bucket_seen: bool = False  # whether the bucket is known to exist
+    # whether an ETag of the form of an MD5 was found not to be the MD5 of its object
     other_etags: bool = False
-    fenced: Fenced = field(default_factory=Fenced)
-    client_is_given: bool = False
+    fenced: Fenced = field(default_factory=Fenced)  # place of the fence of the stores
+    client_is_given: bool = False  # whether the caller made the client, for example an Airflow hook
+    # whether the server honours conditions of writes; None if that is not known yet
     conditional_puts: bool | None = None
-    conditional_deletes: bool | None = None
+    conditional_deletes: bool | None = None  # the same for removals
     _without_fence: threading.local = field(default_factory=threading.local)
     _process: int = field(default_factory=os.getpid)
 

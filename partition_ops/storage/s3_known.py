@@ -15,16 +15,12 @@ MEMORY_BYTES = 32 << 20  # all of them together
 
 @dataclass(frozen=True)
 class Known:
-    """The state of an object.
+    """The state of an object."""
 
-    Attributes:
-        entry: Its full key in the bucket, size and tag; None if it does not exist. The tag is empty while the
-            object is uploaded in the background.
-        data: Its content, if it is small and was read or written.
-    """
-
+    # its full key in the bucket, size and tag; None if it does not exist. The tag is empty while the object
+    # is uploaded in the background
     entry: StoredObject | None
-    data: bytes | None = None
+    data: bytes | None = None  # its content, if it is small and was read or written
 
 
 ABSENT = Known(None)
@@ -32,18 +28,12 @@ ABSENT = Known(None)
 
 @dataclass
 class Snapshot:
-    """Objects below a prefix.
+    """Objects below a prefix."""
 
-    Attributes:
-        prefix: Prefix of the full keys; empty, or with ``/`` at the end.
-        but: Full keys below it that others change, such as locks: only their names are known.
-        complete: Whether objects that are not in ``objects`` do not exist.
-        objects: State by full key; None while an object is written, and after a write failed.
-    """
-
-    prefix: str
-    but: frozenset[str]
-    complete: bool
+    prefix: str  # prefix of the full keys; empty, or with ``/`` at the end
+    but: frozenset[str]  # full keys below it that others change, such as locks: only their names are known
+    complete: bool  # whether objects that are not in ``objects`` do not exist
+    # state by full key; None while an object is written, and after a write failed
     objects: dict[str, Known | None] = field(default_factory=dict)
 
     def covers(self, key: str) -> bool:

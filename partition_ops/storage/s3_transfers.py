@@ -49,25 +49,15 @@ CONTENT_TYPES = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where an object is, and how its bytes are transferred.
-
-    Attributes:
-        client: The client.
-        bucket: Name of the bucket.
-        key: Full key in the bucket.
-        uri: URI of the object, for messages.
-        content_type: Media type.
-        workers: Requests at a time.
-        advance: Called with the number of bytes that were transferred.
-    """
+    """Where an object is, and how its bytes are transferred."""
 
     client: S3Client
-    bucket: str
-    key: str
-    uri: str
-    content_type: str
-    workers: int
-    advance: Advance = lambda done: None
+    bucket: str  # name of the bucket
+    key: str  # full key in the bucket
+    uri: str  # URI of the object, for messages
+    content_type: str  # media type
+    workers: int  # requests at a time
+    advance: Advance = lambda done: None  # called with the number of bytes that were transferred
 
 
 class FilePart:

@@ -195,13 +195,9 @@ class _Guard:
 
 @dataclass
 class ProcessTree:
-    """This process and the children that it starts from now on; those that run already are not ours.
+    """This process and the children that it starts from now on; those that run already are not ours."""
 
-    Attributes:
-        processes: Their IDs.
-    """
-
-    processes: set[int] = field(default_factory=lambda: {os.getpid()})
+    processes: set[int] = field(default_factory=lambda: {os.getpid()})  # their IDs
     _others: set[int] = field(
         default_factory=lambda: {child.pid for child in psutil.Process().children(recursive=True)}
     )

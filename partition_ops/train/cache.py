@@ -38,13 +38,9 @@ def default_cache_folder() -> Path:
 
 @dataclass
 class CacheEntry:
-    """A folder of the cache, which is not removed until `close` is called.
+    """A folder of the cache, which is not removed until `close` is called."""
 
-    Attributes:
-        folder: The folder; never write to it.
-    """
-
-    folder: Path
+    folder: Path  # the folder; never write to it
     _lock: IO[str]
 
     def close(self) -> None:

@@ -231,17 +231,12 @@ class Features:
 
 @dataclass(frozen=True)
 class Locator:
-    """Finds the row of a node or an edge: the partition that owns it, and the position there.
+    """Finds the row of a node or an edge: the partition that owns it, and the position there."""
 
-    Attributes:
-        ends: (partitions,) int64, the type-wise new ID after the last one of each partition.
-        new_ids: (IDs,) int64, type-wise new IDs by ID, -1 if there is none; None if the IDs are new IDs.
-        what: What the IDs are, for messages.
-    """
-
-    ends: Ids
+    ends: Ids  # (partitions,) int64, the type-wise new ID after the last one of each partition
+    # (IDs,) int64, type-wise new IDs by ID, -1 if there is none; None if the IDs are new IDs
     new_ids: Ids | None
-    what: str
+    what: str  # what the IDs are, for messages
 
     def find(self, ids: Ids) -> tuple[Ids, Ids]:
         """Return the partition of each ID and the row there, (n,) int64.
@@ -277,19 +272,12 @@ class PartRows(Protocol):
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """A feature of a node type or edge type, by ID.
+    """A feature of a node type or edge type, by ID."""
 
-    Attributes:
-        dtype: Dtype of the values.
-        shape: Shape of one row.
-        locator: Finds the row of an ID.
-        parts: The rows of each partition; None for a partition that is not open.
-    """
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    locator: Locator
-    parts: Sequence[PartRows | None]
+    dtype: np.dtype[Any]  # dtype of the values
+    shape: tuple[int, ...]  # shape of one row
+    locator: Locator  # finds the row of an ID
+    parts: Sequence[PartRows | None]  # the rows of each partition; None for a partition that is not open
 
     @property
     def row_bytes(self) -> int:
@@ -329,17 +317,11 @@ class FeatureRows:
 
 @dataclass
 class MappedRows:
-    """Rows of an array in a mapped file.
+    """Rows of an array in a mapped file."""
 
-    Attributes:
-        file: Returns the file; called when a row is first read.
-        array: The array in it.
-        resident: Limits the resident pages.
-    """
-
-    file: Callable[[], MappedFile]
-    array: StoredArray
-    resident: ResidentLimit
+    file: Callable[[], MappedFile]  # returns the file; called when a row is first read
+    array: StoredArray  # the array in it
+    resident: ResidentLimit  # limits the resident pages
     _table: Bytes | None = None
 
     def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
@@ -360,17 +342,11 @@ class MappedRows:
 
 @dataclass
 class FileRows:
-    """Rows of an array in a file, read by system calls: no page of it stays in the process.
+    """Rows of an array in a file, read by system calls: no page of it stays in the process."""
 
-    Attributes:
-        path: Returns the file; called when a row is first read.
-        array: The array in it.
-        where: Its URI, for messages.
-    """
-
-    path: Callable[[], Path]
-    array: StoredArray
-    where: str
+    path: Callable[[], Path]  # returns the file; called when a row is first read
+    array: StoredArray  # the array in it
+    where: str  # its URI, for messages
     _file: IO[bytes] | None = None
 
     def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
@@ -389,17 +365,11 @@ class FileRows:
 
 @dataclass
 class RangeRows:
-    """Rows of an array in a stored object, by range requests.
+    """Rows of an array in a stored object, by range requests."""
 
-    Attributes:
-        cache: Fetches blocks of objects and keeps them.
-        size: Bytes of the object.
-        array: The array in it.
-    """
-
-    cache: BlockCache
-    size: int
-    array: StoredArray
+    cache: BlockCache  # fetches blocks of objects and keeps them
+    size: int  # bytes of the object
+    array: StoredArray  # the array in it
 
     def read(self, rows: Ids, places: Ids, out: Bytes) -> None:
         """Read some rows; see `PartRows`."""

@@ -38,32 +38,20 @@ SCRATCH = ("edges-src", "edges-dst")
 
 @dataclass(frozen=True)
 class Edges:
-    """The edges of one type by edge ID.
+    """The edges of one type by edge ID."""
 
-    Attributes:
-        src: (IDs,) int64, type-wise IDs of the sources; -1 if there is no edge with that ID.
-        dst: (IDs,) int64, type-wise IDs of the destinations; also -1.
-        num_edges: Number of edges.
-    """
-
-    src: Ids
-    dst: Ids
-    num_edges: int
+    src: Ids  # (IDs,) int64, type-wise IDs of the sources; -1 if there is no edge with that ID
+    dst: Ids  # (IDs,) int64, type-wise IDs of the destinations; also -1
+    num_edges: int  # number of edges
 
 
 @dataclass(frozen=True)
 class SortedEdges:
-    """The edges of one type by destination (CSC) or by source (CSR).
+    """The edges of one type by destination (CSC) or by source (CSR)."""
 
-    Attributes:
-        indptr: (nodes + 1,) int64, where the edges of each node begin.
-        indices: (edges,) int64, type-wise IDs of their other ends.
-        eids: (edges,) int64, type-wise edge IDs, ascending for each node.
-    """
-
-    indptr: Ids
-    indices: Ids
-    eids: Ids
+    indptr: Ids  # (nodes + 1,) int64, where the edges of each node begin
+    indices: Ids  # (edges,) int64, type-wise IDs of their other ends
+    eids: Ids  # (edges,) int64, type-wise edge IDs, ascending for each node
 
     def contain(self, nodes: Ids, others: Ids) -> npt.NDArray[np.bool_]:
         """Return whether an edge joins each pair, (n,) bool.

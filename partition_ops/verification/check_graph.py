@@ -79,21 +79,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class GraphChecks:
-    """Checks of the graph of one partition in one format.
+    """Checks of the graph of one partition in one format."""
 
-    Attributes:
-        findings: Takes the failures.
-        where: Format and partition, for messages.
-        part: Number of the partition.
-        graph: The expected graph.
-        columns: Columns of the groups nodes and edges.
-    """
-
-    findings: Findings
-    where: str
-    part: int
-    graph: ExpectedGraph
-    columns: Mapping[str, Array]
+    findings: Findings  # takes the failures
+    where: str  # format and partition, for messages
+    part: int  # number of the partition
+    graph: ExpectedGraph  # the expected graph
+    columns: Mapping[str, Array]  # columns of the groups nodes and edges
 
     def check_columns(self) -> None:
         """Check the names and dtypes of the columns."""

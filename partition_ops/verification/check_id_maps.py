@@ -155,15 +155,10 @@ def _check_order(findings: Findings, where: str, orig: Ids, ranges: Ranges, type
 
 @dataclass(frozen=True)
 class Dropped:
-    """The edges of one type that must not be in the output.
+    """The edges of one type that must not be in the output."""
 
-    Attributes:
-        ids: (n,) int64, ascending type-wise IDs of the input.
-        reasons: (n,) int32, the check that drops each edge, as an index of `REASONS`.
-    """
-
-    ids: Ids
-    reasons: npt.NDArray[np.int32]
+    ids: Ids  # (n,) int64, ascending type-wise IDs of the input
+    reasons: npt.NDArray[np.int32]  # (n,) int32, the check that drops each edge, as an index of `REASONS`
 
 
 def read_actions(findings: Findings, store: Store) -> dict[str, str]:

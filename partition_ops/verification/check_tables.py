@@ -51,34 +51,24 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class GraphTables:
-    """The tables of a graph.
+    """The tables of a graph."""
 
-    Attributes:
-        file: The parsed ``graph.yaml``.
-        source: Its folder.
-        opened: Opens other folders.
-    """
-
-    file: GraphFile
-    source: Store
-    opened: Callable[[str], Store]
+    file: GraphFile  # the parsed ``graph.yaml``
+    source: Store  # its folder
+    opened: Callable[[str], Store]  # opens other folders
 
 
 @dataclass
 class TableChecks:
     """Reads the tables of a graph again, and compares.
 
-    Attributes:
-        findings: Takes the failures.
-        tables: The tables.
-        graph: Root of the ingested graph.
 
     Peak memory: 250 bytes a node of all types.
     """
 
-    findings: Findings
+    findings: Findings  # takes the failures
     tables: GraphTables
-    graph: Store
+    graph: Store  # root of the ingested graph
     ids: dict[str, dict[str, int]] = field(default_factory=dict)
     isolated: dict[str, set[str]] = field(default_factory=dict)
 

@@ -24,13 +24,9 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Ranges:
-    """The new IDs of nodes or of edges: contiguous by partition, then by type.
+    """The new IDs of nodes or of edges: contiguous by partition, then by type."""
 
-    Attributes:
-        counts: (parts, types) int64, numbers of nodes or edges.
-    """
-
-    counts: Counts
+    counts: Counts  # (parts, types) int64, numbers of nodes or edges
 
     @cached_property
     def starts(self) -> Counts:
@@ -80,32 +76,21 @@ class Ranges:
 
 @dataclass
 class ExpectedGraph:
-    """The graph of the input, partitioned by an assignment.
+    """The graph of the input, partitioned by an assignment."""
 
-    Attributes:
-        metadata: Metadata of the input.
-        num_parts: Number of partitions.
-        parts: By node type, (nodes,) the partition of each node by original ID.
-        edges: By edge type, sources and destinations by original edge ID, type-wise original node IDs.
-        dropped: By edge type ID, original IDs of the edges that are not in the output.
-        num_hops: Number of hops of the halos.
-        out_edges: Whether each partition also has the edges that leave it.
-        nodes: The ranges of the new node IDs.
-        edge_ranges: The ranges of the new edge IDs.
-        orig_nodes: By node type, (nodes,) the original ID by type-wise new ID.
-        orig_edges: By edge type, (edges left,) the original ID by type-wise new ID.
-    """
-
-    metadata: GraphMetadata
-    num_parts: int
-    parts: list[Ids]
+    metadata: GraphMetadata  # metadata of the input
+    num_parts: int  # number of partitions
+    parts: list[Ids]  # by node type, (nodes,) the partition of each node by original ID
+    # by edge type, sources and destinations by original edge ID, type-wise original node IDs
     edges: list[tuple[Ids, Ids]]
+    # by edge type ID, original IDs of the edges that are not in the output
     dropped: Mapping[int, Ids] = field(default_factory=dict)
-    num_hops: int = 1
-    out_edges: bool = False
-    nodes: Ranges = field(init=False)
-    edge_ranges: Ranges = field(init=False)
-    orig_nodes: list[Ids] = field(init=False)
+    num_hops: int = 1  # number of hops of the halos
+    out_edges: bool = False  # whether each partition also has the edges that leave it
+    nodes: Ranges = field(init=False)  # the ranges of the new node IDs
+    edge_ranges: Ranges = field(init=False)  # the ranges of the new edge IDs
+    orig_nodes: list[Ids] = field(init=False)  # by node type, (nodes,) the original ID by type-wise new ID
+    # by edge type, (edges left,) the original ID by type-wise new ID
     orig_edges: list[Ids] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -35,17 +35,11 @@ SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a table.
+    """The rows of a table."""
 
-    Attributes:
-        spec: The table in ``graph.yaml``.
-        source: Folder of ``graph.yaml``.
-        opened: Opens other folders.
-    """
-
-    spec: TableFile
-    source: Store
-    opened: Callable[[str], Store]
+    spec: TableFile  # the table in ``graph.yaml``
+    source: Store  # folder of ``graph.yaml``
+    opened: Callable[[str], Store]  # opens other folders
 
     def check_kind(self) -> None:
         """Raise `UsageError` if this kind of table cannot be read again."""

@@ -46,17 +46,11 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of one check.
+    """The outcome of one check."""
 
-    Attributes:
-        name: Name of the check.
-        passed: Whether it found no failure; None if it needs a package that is not installed.
-        detail: What was checked, or the first offending values, or what is not installed.
-    """
-
-    name: str
-    passed: bool | None
-    detail: str
+    name: str  # name of the check
+    passed: bool | None  # whether it found no failure; None if it needs a package that is not installed
+    detail: str  # what was checked, or the first offending values, or what is not installed
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of the check in the report."""

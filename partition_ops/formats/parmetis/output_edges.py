@@ -22,15 +22,10 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class EdgeRows:
-    """Edges of the input graph.
+    """Edges of the input graph."""
 
-    Attributes:
-        rows: (4, n) int64: homogeneous IDs of source and destination, type-wise edge ID, edge type ID.
-        attributes: (n, attributes); no columns if they are not read.
-    """
-
-    rows: Ids
-    attributes: Values
+    rows: Ids  # (4, n) int64: homogeneous IDs of source and destination, type-wise edge ID, edge type ID
+    attributes: Values  # (n, attributes); no columns if they are not read
 
     def take(self, which: Any) -> EdgeRows:
         """Return some of the edges, by indices or mask."""

@@ -31,15 +31,10 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class NodeTypes:
-    """Node types of a schema.
+    """Node types of a schema."""
 
-    Attributes:
-        names: By node type ID.
-        offsets: (types + 1,) int64, first homogeneous ID of each type, and the number of nodes.
-    """
-
-    names: Sequence[str]
-    offsets: Ids
+    names: Sequence[str]  # by node type ID
+    offsets: Ids  # (types + 1,) int64, first homogeneous ID of each type, and the number of nodes
 
     def type_of(self, node: int) -> int:
         """Return the node type ID of a homogeneous ID."""
@@ -48,13 +43,9 @@ class NodeTypes:
 
 @dataclass(frozen=True)
 class OutputOrder(NodeOrder):
-    """New IDs of all nodes, as ParMETIS numbered them.
+    """New IDs of all nodes, as ParMETIS numbered them."""
 
-    Attributes:
-        by_new_id: (nodes,) int64, homogeneous ID of the input graph by new ID.
-    """
-
-    by_new_id: Ids
+    by_new_id: Ids  # (nodes,) int64, homogeneous ID of the input graph by new ID
 
     @cached_property
     def _order(self) -> tuple[Ids, Ids]:

@@ -47,18 +47,12 @@ class TextAttributes:
     """How the attributes of the text become features.
 
     If the first row of a file has an attribute that is not a number, the attributes are skipped.
-
-    Attributes:
-        name: Name of the feature of every type.
-        node_dtype: Dtype of the attributes of nodes; None skips them.
-        edge_dtype: Dtype of the attributes of edges; None skips them.
-        weights: Whether weights that differ between nodes of a type become features too.
     """
 
-    name: str = FEATURE
-    node_dtype: np.dtype[Any] | None = FLOAT64
-    edge_dtype: np.dtype[Any] | None = FLOAT64
-    weights: bool = True
+    name: str = FEATURE  # name of the feature of every type
+    node_dtype: np.dtype[Any] | None = FLOAT64  # dtype of the attributes of nodes; None skips them
+    edge_dtype: np.dtype[Any] | None = FLOAT64  # dtype of the attributes of edges; None skips them
+    weights: bool = True  # whether weights that differ between nodes of a type become features too
 
 
 class TextChunks:

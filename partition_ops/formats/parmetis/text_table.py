@@ -30,19 +30,13 @@ WRITTEN_AS = {np.dtype(np.bool_): np.uint8, np.dtype(np.float16): np.float32}  #
 
 @dataclass(frozen=True)
 class TextBlock:
-    """Some consecutive rows.
+    """Some consecutive rows."""
 
-    Attributes:
-        start: Number of the first row in the table; blank lines do not count.
-        columns: (n,) int64 each, by name.
-        attributes: (n, attributes) of the table's attribute dtype; None if they are not read.
-        text: The lines as they are in the file.
-    """
-
-    start: int
-    columns: dict[str, Ids]
+    start: int  # number of the first row in the table; blank lines do not count
+    columns: dict[str, Ids]  # (n,) int64 each, by name
+    # (n, attributes) of the table's attribute dtype; None if they are not read
     attributes: npt.NDArray[Any] | None
-    text: bytes
+    text: bytes  # the lines as they are in the file
 
 
 class TextTable:

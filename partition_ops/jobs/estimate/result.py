@@ -19,23 +19,14 @@ from partition_ops.system.parallel import cores
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """Memory and disk of a machine, or of the cgroup around a process, in bytes.
+    """Memory and disk of a machine, or of the cgroup around a process, in bytes."""
 
-    Attributes:
-        memory: All memory that this process may take.
-        available: The part of it that is free now.
-        output: Free space on the disk of the output; None for an output on S3 or an unknown one.
-        temporary: Free space on the disk of temporary files.
-        same_disk: Whether both are on one disk.
-        cores: Processors.
-    """
-
-    memory: int
-    available: int
-    output: int | None
-    temporary: int
-    same_disk: bool
-    cores: int
+    memory: int  # all memory that this process may take
+    available: int  # the part of it that is free now
+    output: int | None  # free space on the disk of the output; None for an output on S3 or an unknown one
+    temporary: int  # free space on the disk of temporary files
+    same_disk: bool  # whether both are on one disk
+    cores: int  # processors
 
     @classmethod
     def here(cls, destination: Store | None) -> Room:
@@ -62,52 +53,30 @@ class Room:
 
 @dataclass(frozen=True, kw_only=True)
 class Shortage:
-    """Memory or a disk that is too small.
+    """Memory or a disk that is too small."""
 
-    Attributes:
-        stage: The stage that needs most of it.
-        what: ``memory``, ``disk`` (of the output) or ``temporary``.
-        needed: Bytes that the stage needs.
-        there: Bytes that the machine has.
-        remedies: What the user can do about it.
-    """
-
-    stage: str
-    what: str
-    needed: int
-    there: int
-    remedies: tuple[str, ...]
+    stage: str  # the stage that needs most of it
+    what: str  # ``memory``, ``disk`` (of the output) or ``temporary``
+    needed: int  # bytes that the stage needs
+    there: int  # bytes that the machine has
+    remedies: tuple[str, ...]  # what the user can do about it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Memory, disk and time of a whole job.
+    """Memory, disk and time of a whole job."""
 
-    Attributes:
-        graph_name: Name of the graph.
-        nodes: Nodes of all types.
-        edges: Edges of all types.
-        num_parts: Number of partitions.
-        engine: Name of the engine.
-        stages: What each stage takes, in their order.
-        whole: What the whole job takes in one process.
-        room: What the machine has.
-        shortages: Memory or disks that are too small.
-        warnings: What is near the limit, or could not be estimated.
-        missing: Files of the graph that are missing; they count as empty.
-    """
-
-    graph_name: str
-    nodes: int
-    edges: int
-    num_parts: int
-    engine: str
-    stages: tuple[StageEstimate, ...]
-    whole: StageEstimate
-    room: Room
-    shortages: tuple[Shortage, ...]
-    warnings: tuple[str, ...]
-    missing: tuple[str, ...]
+    graph_name: str  # name of the graph
+    nodes: int  # nodes of all types
+    edges: int  # edges of all types
+    num_parts: int  # number of partitions
+    engine: str  # name of the engine
+    stages: tuple[StageEstimate, ...]  # what each stage takes, in their order
+    whole: StageEstimate  # what the whole job takes in one process
+    room: Room  # what the machine has
+    shortages: tuple[Shortage, ...]  # memory or disks that are too small
+    warnings: tuple[str, ...]  # what is near the limit, or could not be estimated
+    missing: tuple[str, ...]  # files of the graph that are missing; they count as empty
 
     @property
     def fits(self) -> bool:

@@ -19,60 +19,35 @@ MOST_MEMORY = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class SharedStage:
-    """What a stage takes of each worker.
+    """What a stage takes of each worker."""
 
-    Attributes:
-        stage: Its name.
-        tasks: The largest of each kind of its tasks; only one task if the stage cannot be split.
-        spread: Whether several workers share it.
-        spread_by: Options that split it; ``""`` if it is split anyway, or cannot be.
-        fits: Whether each task fits on a worker.
-    """
-
-    stage: str
+    stage: str  # its name
+    # the largest of each kind of its tasks; only one task if the stage cannot be split
     tasks: tuple[TaskEstimate, ...]
-    spread: bool
-    spread_by: str
-    fits: bool
+    spread: bool  # whether several workers share it
+    spread_by: str  # options that split it; ``""`` if it is split anyway, or cannot be
+    fits: bool  # whether each task fits on a worker
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkersEstimate:
-    """Memory of each task of a job on several workers, which run one task at a time each.
+    """Memory of each task of a job on several workers, which run one task at a time each."""
 
-    Attributes:
-        graph_name: Name of the graph.
-        nodes: Nodes of all types.
-        edges: Edges of all types.
-        num_parts: Number of partitions.
-        engine: Name of the engine.
-        workers: Number of workers.
-        memory: Bytes of memory of each worker.
-        cores: Processors of each worker.
-        stages: What each stage takes, in their order.
-        fewest_workers: So many workers of this memory would do; None if no number does.
-        too_large: Stages that fit on no number of workers of this memory.
-        least_memory: Bytes of memory with which so many workers would do, rounded up to MiB.
-        remedies: What helps the stages that do not fit, as whole sentences.
-        warnings: What the figures assume.
-        missing: Files of the graph that are missing; they count as empty.
-    """
-
-    graph_name: str
-    nodes: int
-    edges: int
-    num_parts: int
-    engine: str
-    workers: int
-    memory: int
-    cores: int
-    stages: tuple[SharedStage, ...]
-    fewest_workers: int | None
-    too_large: tuple[str, ...]
-    least_memory: int
-    remedies: tuple[str, ...]
-    warnings: tuple[str, ...]
-    missing: tuple[str, ...]
+    graph_name: str  # name of the graph
+    nodes: int  # nodes of all types
+    edges: int  # edges of all types
+    num_parts: int  # number of partitions
+    engine: str  # name of the engine
+    workers: int  # number of workers
+    memory: int  # bytes of memory of each worker
+    cores: int  # processors of each worker
+    stages: tuple[SharedStage, ...]  # what each stage takes, in their order
+    fewest_workers: int | None  # so many workers of this memory would do; None if no number does
+    too_large: tuple[str, ...]  # stages that fit on no number of workers of this memory
+    least_memory: int  # bytes of memory with which so many workers would do, rounded up to MiB
+    remedies: tuple[str, ...]  # what helps the stages that do not fit, as whole sentences
+    warnings: tuple[str, ...]  # what the figures assume
+    missing: tuple[str, ...]  # files of the graph that are missing; they count as empty
 
     @property
     def fits(self) -> bool:

@@ -199,15 +199,10 @@ def write_carry_over(task: ArtifactWriter, metadata: GraphMetadata) -> int:
 
 @dataclass(frozen=True)
 class Numbering:
-    """New IDs of a run: contiguous by partition, by type inside it, and in the old order inside a type.
+    """New IDs of a run: contiguous by partition, by type inside it, and in the old order inside a type."""
 
-    Attributes:
-        parts: By node type, (nodes,) int32, the partition of each node.
-        ranges: The new IDs of each partition.
-    """
-
-    parts: dict[str, npt.NDArray[np.int32]]
-    ranges: PartRanges
+    parts: dict[str, npt.NDArray[np.int32]]  # by node type, (nodes,) int32, the partition of each node
+    ranges: PartRanges  # the new IDs of each partition
 
     @classmethod
     def read(cls, run: Store, counts: NodeCounts) -> Numbering:

@@ -188,15 +188,10 @@ def _table(rows: Values) -> pa.Table:
 
 @dataclass(frozen=True)
 class Rows:
-    """Arrays end to end.
+    """Arrays end to end."""
 
-    Attributes:
-        arrays: (rows, ...) each, of one dtype and shape of a row.
-        files: Where they come from.
-    """
-
-    arrays: Sequence[npt.NDArray[Any]]
-    files: Sequence[RowFile]
+    arrays: Sequence[npt.NDArray[Any]]  # (rows, ...) each, of one dtype and shape of a row
+    files: Sequence[RowFile]  # where they come from
 
     @property
     def dtype(self) -> np.dtype[Any]:

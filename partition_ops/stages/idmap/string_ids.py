@@ -27,16 +27,11 @@ class StringIds:
 
     Files are Parquet, CSV with a header, or text with one ID a line (``.txt``), by their names. If a file
     also has a column ``orig_id``, it must count from 0, so that a file in another order is noticed.
-
-    Attributes:
-        store: Where the files are.
-        keys: The files, in order.
-        column: Name of the column; may be left out if the only other column is ``orig_id``.
     """
 
-    store: Store
-    keys: tuple[str, ...]
-    column: str | None = None
+    store: Store  # where the files are
+    keys: tuple[str, ...]  # the files, in order
+    column: str | None = None  # name of the column; may be left out if the only other column is ``orig_id``
 
     def blocks(self) -> Iterator[pa.Array]:
         """Yield the values in blocks: strings as strings, integers as integers.

@@ -39,16 +39,11 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Rows by ranges of their IDs.
+    """Rows by ranges of their IDs."""
 
-    Attributes:
-        ranges: The ranges in ascending order.
-        count: Number of IDs in all.
-        given_up: Set by another thread if nobody wants the rows any more: no further range is read.
-    """
-
-    ranges: Sequence[Bucket]
-    count: int
+    ranges: Sequence[Bucket]  # the ranges in ascending order
+    count: int  # number of IDs in all
+    # set by another thread if nobody wants the rows any more: no further range is read
     given_up: Event = field(default_factory=Event)
 
     def pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:

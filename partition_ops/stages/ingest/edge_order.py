@@ -32,23 +32,14 @@ MOST_BITS = 62  # of both ends as one number, and of it with the place of a row
 
 @dataclass
 class EdgeOrder:
-    """Sorts the edges of a type.
+    """Sorts the edges of a type."""
 
-    Attributes:
-        schema: `ROW_ID`, which is both ends as one number, and the columns of edges.
-        num_dst: Number of destination nodes.
-        number: Number of pairs of nodes.
-        duckdb: Sorts a range that is too large for memory, or whose columns Arrow does not sort.
-        folder: Takes files; it must not exist.
-        block_bytes: Rows in memory at a time.
-    """
-
-    schema: pa.Schema
-    num_dst: int
-    number: int
-    duckdb: DuckDB
-    folder: Path
-    block_bytes: int
+    schema: pa.Schema  # `ROW_ID`, which is both ends as one number, and the columns of edges
+    num_dst: int  # number of destination nodes
+    number: int  # number of pairs of nodes
+    duckdb: DuckDB  # sorts a range that is too large for memory, or whose columns Arrow does not sort
+    folder: Path  # takes files; it must not exist
+    block_bytes: int  # rows in memory at a time
 
     def sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield edges as `SRC`, `DST` and their columns, in order; those without a node come last, as nulls.

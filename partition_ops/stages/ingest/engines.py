@@ -53,13 +53,9 @@ ENGINE_THREAD = 96 << 20  # least memory of each thread of the engine
 
 @dataclass(frozen=True)
 class MemoryShares:
-    """Shares of the memory of this process, in bytes.
+    """Shares of the memory of this process, in bytes."""
 
-    Attributes:
-        total: All of it.
-    """
-
-    total: int
+    total: int  # all of it
 
     @property
     def block(self) -> int:

@@ -36,23 +36,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass
 class ColumnWriter:
-    """Fits and writes the columns of a type.
+    """Fits and writes the columns of a type."""
 
-    Attributes:
-        columns: What becomes of them.
-        buckets: The rows.
-        writer: Takes the files.
-        block_bytes: Values of a feature in memory at a time.
-        findings: Takes what is wrong with rows.
-        numbered: The nodes, if they are a node type.
-    """
-
-    columns: Columns
-    buckets: Buckets
-    writer: GraphWriter
-    block_bytes: int
-    findings: Findings
-    numbered: Numbered | None = None
+    columns: Columns  # what becomes of them
+    buckets: Buckets  # the rows
+    writer: GraphWriter  # takes the files
+    block_bytes: int  # values of a feature in memory at a time
+    findings: Findings  # takes what is wrong with rows
+    numbered: Numbered | None = None  # the nodes, if they are a node type
     label: str = LABEL
     masks: Mapping[str, str] = field(default_factory=lambda: MASKS)
 

@@ -15,15 +15,12 @@ from partition_ops.stages.ingest.table_source import ROWS, FoundFile, QuerySourc
 
 @dataclass
 class FilesQuery(QuerySource):
-    """A query on files: each path behind FROM or JOIN is a table.
-
-    Attributes:
-        tables: By path, the Parquet files of the table.
-        typed: The columns of these tables for which ``types`` says something.
-    """
+    """A query on files: each path behind FROM or JOIN is a table."""
 
     name, title = "files", "queries on files"
+    # by path, the Parquet files of the table
     tables: dict[str, tuple[Path, ...]] = field(default_factory=dict)
+    # the columns of these tables for which ``types`` says something
     typed: set[str] = field(default_factory=set)
 
     def write_result(self, file: FoundFile) -> Path:

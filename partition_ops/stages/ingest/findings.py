@@ -25,21 +25,13 @@ MOST_RELATIONS = 4096
 
 @dataclass(frozen=True)
 class Findings:
-    """Looks for what is wrong with rows, and collects it.
+    """Looks for what is wrong with rows, and collects it."""
 
-    Attributes:
-        engine: Counts rows.
-        duckdb: Finds rows for messages, whatever the engine is.
-        sources: The tables by type.
-        tables: The same, for expressions.
-        problems: What was found.
-    """
-
-    engine: TableEngine
-    duckdb: DuckDB
-    sources: Mapping[str, ParquetTable]
-    tables: Mapping[str, ibis.Table]
-    problems: list[Problem] = field(default_factory=list)
+    engine: TableEngine  # counts rows
+    duckdb: DuckDB  # finds rows for messages, whatever the engine is
+    sources: Mapping[str, ParquetTable]  # the tables by type
+    tables: Mapping[str, ibis.Table]  # the same, for expressions
+    problems: list[Problem] = field(default_factory=list)  # what was found
 
     @property
     def failed(self) -> bool:

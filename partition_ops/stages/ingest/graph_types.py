@@ -16,31 +16,20 @@ NEGATIVES = "/negatives"  # behind the name of an edge type; no type has a slash
 
 @dataclass(frozen=True)
 class TableFile:
-    """Where a table is.
+    """Where a table is."""
 
-    Attributes:
-        paths: Paths, patterns or folders as they are written.
-        format: Name of the `TableSource` that reads the files; None if their names say so.
-        delimiter: Of CSV; None for the one that the header has most of: a comma, tab, semicolon or ``|``.
-        quote: Around values of CSV, and twice inside of them; empty for none.
-        sql: A query, instead of paths.
-        database: The file that is queried.
-        connection: The server that is queried instead: a URL of PostgreSQL without a password, or ``$NAME``.
-        types: Types of columns, by name.
-        columns: Names of the columns of CSV files without a header.
-        encoding: Of text files.
-    """
-
-    paths: tuple[str, ...] = ()
-    format: str | None = None
+    paths: tuple[str, ...] = ()  # paths, patterns or folders as they are written
+    format: str | None = None  # name of the `TableSource` that reads the files; None if their names say so
+    # of CSV; None for the one that the header has most of: a comma, tab, semicolon or ``|``
     delimiter: str | None = None
-    quote: str = '"'
-    sql: str = ""
-    database: str = ""
+    quote: str = '"'  # around values of CSV, and twice inside of them; empty for none
+    sql: str = ""  # a query, instead of paths
+    database: str = ""  # the file that is queried
+    # the server that is queried instead: a URL of PostgreSQL without a password, or ``$NAME``
     connection: str = ""
-    types: Mapping[str, str] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
-    encoding: str = ""
+    types: Mapping[str, str] = field(default_factory=dict)  # types of columns, by name
+    columns: tuple[str, ...] = ()  # names of the columns of CSV files without a header
+    encoding: str = ""  # of text files
 
     @property
     def name(self) -> str:
@@ -52,34 +41,22 @@ class TableFile:
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """A feature made of a column, or of several.
+    """A feature made of a column, or of several."""
 
-    Attributes:
-        name: Name of the feature.
-        column: The column.
-        transform: ``none``, ``standardise``, ``min-max``, ``rank-gauss``, ``one-hot``, ``multi-hot``,
-            ``category``, ``bucket`` or ``hash``.
-        boundaries: Limits of the buckets, if they are not fitted.
-        buckets: Number of buckets or hashes.
-        dtype: Dtype of the feature; empty keeps that of the column.
-        missing: Value used for nulls; None rejects them.
-        columns: Several columns of numbers, which become the columns of a matrix; also patterns.
-        separator: Between the values of a list that is written as text.
-        truncate: Leave out all numbers of a list behind the first ones.
-        bounds: Least and largest number; others become one of them before the transform.
-    """
-
-    name: str
+    name: str  # name of the feature
     column: str
+    # ``none``, ``standardise``, ``min-max``, ``rank-gauss``, ``one-hot``, ``multi-hot``, ``category``,
+    # ``bucket`` or ``hash``
     transform: str = "none"
-    boundaries: tuple[float, ...] = ()
-    buckets: int = 0
-    dtype: str = ""
-    missing: float | str | bool | None = None
+    boundaries: tuple[float, ...] = ()  # limits of the buckets, if they are not fitted
+    buckets: int = 0  # number of buckets or hashes
+    dtype: str = ""  # dtype of the feature; empty keeps that of the column
+    missing: float | str | bool | None = None  # value used for nulls; None rejects them
+    # several columns of numbers, which become the columns of a matrix; also patterns
     columns: tuple[str, ...] = ()
-    separator: str = ""
-    truncate: int = 0
-    bounds: tuple[float, ...] = ()
+    separator: str = ""  # between the values of a list that is written as text
+    truncate: int = 0  # leave out all numbers of a list behind the first ones
+    bounds: tuple[float, ...] = ()  # least and largest number; others become one of them before the transform
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -89,23 +66,17 @@ class FeatureColumn:
 
 @dataclass(frozen=True)
 class Split:
-    """Which nodes or edges are for training, validation and testing: one of four ways.
+    """Which nodes or edges are for training, validation and testing: one of four ways."""
 
-    Attributes:
-        column: A column with the part of each row.
-        values: By part, the values of the column, as text.
-        masks: By part, a column of booleans.
-        shares: Shares of the parts; the part of a node follows from its key, that of an edge from its key or,
-            without one, from the IDs of its ends.
-        time: A column of times or numbers: rows before all of ``starts`` are for training.
-        starts: By ``val`` and ``test``, the first time of the part, in seconds since 1970, or number.
-    """
-
-    column: str = ""
+    column: str = ""  # a column with the part of each row
+    # by part, the values of the column, as text
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    masks: Mapping[str, str] = field(default_factory=dict)
+    masks: Mapping[str, str] = field(default_factory=dict)  # by part, a column of booleans
+    # shares of the parts; the part of a node follows from its key, that of an edge from its key or, without
+    # one, from the IDs of its ends
     shares: tuple[float, ...] = ()
-    time: str = ""
+    time: str = ""  # a column of times or numbers: rows before all of ``starts`` are for training
+    # by ``val`` and ``test``, the first time of the part, in seconds since 1970, or number
     starts: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -115,28 +86,17 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class TypeTable(ABC):
-    """A node type or an edge type, and what becomes of the columns of its table.
+    """A node type or an edge type, and what becomes of the columns of its table."""
 
-    Attributes:
-        name: The node type, or the edge type as ``src:rel:dst``.
-        table: The table; without one the nodes of a type are the keys that edges name.
-        features: Features to write.
-        label: Column of the label, if there is one.
-        task: ``classification`` or ``regression``.
-        split: How nodes or edges are split, if they are.
-        text: Columns whose text is kept.
-        actions: What to do about findings.
-        labels: Further labels by name, each as the type with this label and its split alone.
-    """
-
-    name: str
-    table: TableFile | None
-    features: tuple[FeatureColumn, ...] = ()
-    label: str = ""
-    task: str = "classification"
-    split: Split | None = None
-    text: tuple[str, ...] = ()
-    actions: Mapping[str, str]
+    name: str  # the node type, or the edge type as ``src:rel:dst``
+    table: TableFile | None  # the table; without one the nodes of a type are the keys that edges name
+    features: tuple[FeatureColumn, ...] = ()  # features to write
+    label: str = ""  # column of the label, if there is one
+    task: str = "classification"  # ``classification`` or ``regression``
+    split: Split | None = None  # how nodes or edges are split, if they are
+    text: tuple[str, ...] = ()  # columns whose text is kept
+    actions: Mapping[str, str]  # what to do about findings
+    # further labels by name, each as the type with this label and its split alone
     labels: Mapping[str, TypeTable] = field(default_factory=dict)
 
     @property
@@ -194,24 +154,16 @@ class NodeTable(TypeTable):
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeTable(TypeTable):
-    """An edge type.
+    """An edge type."""
 
-    Attributes:
-        src: The columns with the key of the source.
-        dst: The columns with the key of the destination.
-        key: The columns with the key of an edge, if edges have keys.
-        reverse: Name of the relation of its reverse edges; empty for none.
-        relation: Column with the relation, if the table has several; the name has a ``*`` in its place.
-        value: The relation of these edges, of such a table.
-        negatives: The pairs that are no edges, as a type whose name ends with `NEGATIVES`.
-    """
-
-    src: tuple[str, ...]
-    dst: tuple[str, ...]
-    key: tuple[str, ...] = ()
-    reverse: str = ""
+    src: tuple[str, ...]  # the columns with the key of the source
+    dst: tuple[str, ...]  # the columns with the key of the destination
+    key: tuple[str, ...] = ()  # the columns with the key of an edge, if edges have keys
+    reverse: str = ""  # name of the relation of its reverse edges; empty for none
+    # column with the relation, if the table has several; the name has a ``*`` in its place
     relation: str = ""
-    value: str = ""
+    value: str = ""  # the relation of these edges, of such a table
+    # the pairs that are no edges, as a type whose name ends with `NEGATIVES`
     negatives: EdgeTable | None = None
 
     def of_relation(self, value: str) -> EdgeTable:
@@ -255,21 +207,13 @@ class EdgeTable(TypeTable):
 
 @dataclass(frozen=True)
 class GraphFile:
-    """A parsed ``graph.yaml``.
+    """A parsed ``graph.yaml``."""
 
-    Attributes:
-        where: Its URI, for messages.
-        graph_name: Name of the graph.
-        nodes: Node types, in the order of their type IDs.
-        edges: Edge types, likewise.
-        document: The file as parsed, for records.
-    """
-
-    where: str
-    graph_name: str
-    nodes: tuple[NodeTable, ...]
-    edges: tuple[EdgeTable, ...]
-    document: Mapping[str, Any]
+    where: str  # its URI, for messages
+    graph_name: str  # name of the graph
+    nodes: tuple[NodeTable, ...]  # node types, in the order of their type IDs
+    edges: tuple[EdgeTable, ...]  # edge types, likewise
+    document: Mapping[str, Any]  # the file as parsed, for records
 
     @property
     def pairs(self) -> tuple[EdgeTable, ...]:

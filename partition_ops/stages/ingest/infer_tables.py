@@ -39,28 +39,19 @@ ALL = "SELECT * FROM "
 
 @dataclass
 class Table:
-    """A table that was found.
+    """A table that was found."""
 
-    Attributes:
-        name: Name of the node type or relation that it may be.
-        spec: Where it is.
-        source: Its columns.
-        distinct: By column that is no list, the number of distinct values; without nulls.
-        nulls: By such a column, the number of nulls.
-        splits: By column whose values name parts of a split, these values by part.
-        key: Columns that may be the key of a node type.
-        named: Whether the key is named as one.
-        ends: Columns with keys of node types, and these types.
-    """
-
-    name: str
-    spec: TableFile
-    source: ParquetTable
+    name: str  # name of the node type or relation that it may be
+    spec: TableFile  # where it is
+    source: ParquetTable  # its columns
+    # by column that is no list, the number of distinct values; without nulls
     distinct: dict[str, int] = field(default_factory=dict)
-    nulls: dict[str, int] = field(default_factory=dict)
+    nulls: dict[str, int] = field(default_factory=dict)  # by such a column, the number of nulls
+    # by column whose values name parts of a split, these values by part
     splits: dict[str, dict[str, str]] = field(default_factory=dict)
-    key: tuple[str, ...] = ()
-    named: bool = False
+    key: tuple[str, ...] = ()  # columns that may be the key of a node type
+    named: bool = False  # whether the key is named as one
+    # columns with keys of node types, and these types
     ends: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
 
     @property

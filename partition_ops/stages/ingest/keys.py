@@ -44,29 +44,17 @@ class Ends:
 
 @dataclass(frozen=True)
 class Numbered:
-    """The numbered nodes of a type.
+    """The numbered nodes of a type."""
 
-    Attributes:
-        keys: Parquet file with the columns ``orig_id`` and ``key``.
-        table: The same, for expressions.
-        as_text: Whether keys are text; otherwise they are int64.
-        count: Number of nodes.
-        old: How many of them are of the previous graph.
-        unique: Whether no key is twice in the table.
-        isolated: IDs of nodes that are gone and stay without edges, ascending.
-        left_out: Previous IDs of nodes that are gone and have no ID any more, ascending.
-        gone: Keys of both; None if there are none.
-    """
-
-    keys: Path
-    table: ibis.Table
-    as_text: bool
-    count: int
-    old: int
-    unique: bool
-    isolated: Ids
-    left_out: Ids
-    gone: ibis.Table | None
+    keys: Path  # Parquet file with the columns ``orig_id`` and ``key``
+    table: ibis.Table  # the same, for expressions
+    as_text: bool  # whether keys are text; otherwise they are int64
+    count: int  # number of nodes
+    old: int  # how many of them are of the previous graph
+    unique: bool  # whether no key is twice in the table
+    isolated: Ids  # IDs of nodes that are gone and stay without edges, ascending
+    left_out: Ids  # previous IDs of nodes that are gone and have no ID any more, ascending
+    gone: ibis.Table | None  # keys of both; None if there are none
 
     @property
     def joined_bytes(self) -> int:

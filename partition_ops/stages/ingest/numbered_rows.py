@@ -34,19 +34,12 @@ JOINED_SHARE = 0.6  # of the engine's memory for the keys of both ends of edges,
 
 @dataclass(frozen=True)
 class NumberedRows:
-    """Joins tables with numbered keys.
+    """Joins tables with numbered keys."""
 
-    Attributes:
-        engine: Joins and sorts.
-        duckdb: The same, or DuckDB beside it.
-        memory: The shares of memory.
-        scratch: Folder for what is written in between.
-    """
-
-    engine: TableEngine
-    duckdb: DuckDB
-    memory: MemoryShares
-    scratch: Path
+    engine: TableEngine  # joins and sorts
+    duckdb: DuckDB  # the same, or DuckDB beside it
+    memory: MemoryShares  # the shares of memory
+    scratch: Path  # folder for what is written in between
 
     def of_nodes(
         self, node: NodeTable, table: ibis.Table, columns: Columns, numbered: Numbered

@@ -14,25 +14,15 @@ LONGEST = 60  # characters of a value in a message
 
 @dataclass(frozen=True)
 class Problem:
-    """A kind of finding in a table.
+    """A kind of finding in a table."""
 
-    Attributes:
-        check: As in ``on_defect`` of graph.yaml.
-        about: The node type, or the edge type as ``src:rel:dst``.
-        sentence: What was found, with its count.
-        count: Number of rows or keys.
-        action: ``fail``, ``drop``, ``add`` or ``warn``; of ``removed_nodes`` ``on_removed``.
-        examples: The first of them, as sentences.
-        remedy: What a user can do.
-    """
-
-    check: str
-    about: str
-    sentence: str
-    count: int
-    action: str
-    examples: Sequence[str]
-    remedy: str = ""
+    check: str  # as in ``on_defect`` of graph.yaml
+    about: str  # the node type, or the edge type as ``src:rel:dst``
+    sentence: str  # what was found, with its count
+    count: int  # number of rows or keys
+    action: str  # ``fail``, ``drop``, ``add`` or ``warn``; of ``removed_nodes`` ``on_removed``
+    examples: Sequence[str]  # the first of them, as sentences
+    remedy: str = ""  # what a user can do
 
     def to_json(self) -> dict[str, Any]:
         names = ("check", "about", "sentence", "count", "action")
@@ -40,15 +30,11 @@ class Problem:
 
 
 class RejectedTablesError(InvalidInputError):
-    """Tables have findings whose action is ``fail``.
+    """Tables have findings whose action is ``fail``."""
 
-    Attributes:
-        counts: ``graph_name``, and ``num_nodes`` and ``num_edges`` by type, as far as tables have them.
-        problems: All findings.
-    """
-
+    # ``graph_name``, and ``num_nodes`` and ``num_edges`` by type, as far as tables have them
     counts: Mapping[str, Any]
-    problems: Sequence[Problem]
+    problems: Sequence[Problem]  # all findings
 
     def findings(self) -> list[dict[str, Any]]:
         """Return all findings as JSON."""

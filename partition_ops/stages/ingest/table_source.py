@@ -43,21 +43,14 @@ SQL_TOKENS = re.compile(
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file of a table, where it is stored.
+    """A file of a table, where it is stored."""
 
-    Attributes:
-        store: Its root.
-        entry: Its key below the root, size and tag.
-        name: As messages name it.
-        folders: Columns in the names of folders, such as ``year=2024``, or in the log of a Delta table.
-        types: Types of these columns, if they are known.
-    """
-
-    store: Store
-    entry: StoredObject
-    name: str
+    store: Store  # its root
+    entry: StoredObject  # its key below the root, size and tag
+    name: str  # as messages name it
+    # columns in the names of folders, such as ``year=2024``, or in the log of a Delta table
     folders: Mapping[str, str | None]
-    types: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)  # types of these columns, if they are known
 
     @property
     def identity(self) -> StoredObject:
@@ -72,21 +65,13 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class Place:
-    """What ``graph.yaml`` says about where a table, or a part of it, is.
+    """What ``graph.yaml`` says about where a table, or a part of it, is."""
 
-    Attributes:
-        spec: The table.
-        source: Folder of ``graph.yaml``.
-        store: Root of the path; ``source`` for a connection.
-        pattern: A path, a pattern or a folder below the root; empty for the root itself.
-        where: What the table is for, for messages.
-    """
-
-    spec: TableFile
-    source: Store
-    store: Store
-    pattern: str
-    where: str
+    spec: TableFile  # the table
+    source: Store  # folder of ``graph.yaml``
+    store: Store  # root of the path; ``source`` for a connection
+    pattern: str  # a path, a pattern or a folder below the root; empty for the root itself
+    where: str  # what the table is for, for messages
 
     @classmethod
     def of(cls, path: str, spec: TableFile, source: Store, open_root: OpenRoot, where: str) -> Place:
@@ -171,16 +156,6 @@ class TableSource(ABC):
         list_tables: The query that returns the tables of a database file as ``name``, each with its schema as
             ``place``, or ``main`` if queries do not need that.
         errors: What its library raises if it cannot read a file, beside DuckDB's and Arrow's errors.
-
-    Attributes:
-        spec: The table in ``graph.yaml``.
-        files: Its files, as `find` has returned them.
-        where: What the table is for, for messages.
-        duckdb: Reads files for kinds without a reader of their own.
-        scratch: Folder for files that are written.
-        used: Columns that are used.
-        keys: Those of them that are keys.
-        types: Types of columns in the words of ``graph.yaml``. They are set later, unless the kind does it.
     """
 
     name: ClassVar[str]
@@ -195,13 +170,14 @@ class TableSource(ABC):
     list_tables: ClassVar[str] = ""
     errors: ClassVar[tuple[type[Exception], ...]] = ()
 
-    spec: TableFile
-    files: Sequence[FoundFile]
-    where: str
-    duckdb: DuckDB
-    scratch: Path
-    used: Sequence[str] = ()
-    keys: Collection[str] = ()
+    spec: TableFile  # the table in ``graph.yaml``
+    files: Sequence[FoundFile]  # its files, as `find` has returned them
+    where: str  # what the table is for, for messages
+    duckdb: DuckDB  # reads files for kinds without a reader of their own
+    scratch: Path  # folder for files that are written
+    used: Sequence[str] = ()  # columns that are used
+    keys: Collection[str] = ()  # those of them that are keys
+    # types of columns in the words of ``graph.yaml``. They are set later, unless the kind does it
     types: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod

@@ -41,38 +41,24 @@ from partition_ops.system.temporary_folders import full_disk
 
 @dataclass(frozen=True)
 class FoundTable:
-    """The files of a table, in the order of their names.
+    """The files of a table, in the order of their names."""
 
-    Attributes:
-        spec: The table in ``graph.yaml``.
-        kind: How it is read.
-        files: The files.
-        parts: By path in a query on files, the table that it names.
-    """
-
-    spec: TableFile
-    kind: type[TableSource]
+    spec: TableFile  # the table in ``graph.yaml``
+    kind: type[TableSource]  # how it is read
     files: tuple[FoundFile, ...]
+    # by path in a query on files, the table that it names
     parts: Mapping[str, FoundTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ParquetTable:
-    """A table as Parquet files of one schema.
+    """A table as Parquet files of one schema."""
 
-    Attributes:
-        name: The table, for messages.
-        paths: The files.
-        names: Their names for messages, in the same order.
-        schema: The columns that are used, with their types as engines see them.
-        rows: Number of rows.
-    """
-
-    name: str
-    paths: tuple[Path, ...]
-    names: tuple[str, ...]
-    schema: pa.Schema
-    rows: int
+    name: str  # the table, for messages
+    paths: tuple[Path, ...]  # the files
+    names: tuple[str, ...]  # their names for messages, in the same order
+    schema: pa.Schema  # the columns that are used, with their types as engines see them
+    rows: int  # number of rows
 
 
 def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) -> FoundTable:

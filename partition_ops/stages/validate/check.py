@@ -35,18 +35,13 @@ EXAMPLES = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """Findings of a check about one type or feature.
+    """Findings of a check about one type or feature."""
 
-    Attributes:
-        about: Node type, edge type as ``src:rel:dst``, feature as ``type/name``, or the graph's name.
-        examples: Some of what was found, as `example` makes them; the report shows the first ten.
-        count: How many there are.
-        edge_ids: (n,) int64, ascending type-wise IDs of the edges, if a user can exclude or drop them.
-    """
-
-    about: str
+    about: str  # node type, edge type as ``src:rel:dst``, feature as ``type/name``, or the graph's name
+    # some of what was found, as `example` makes them; the report shows the first ten
     examples: Sequence[dict[str, Any]]
-    count: int = 1
+    count: int = 1  # how many there are
+    # (n,) int64, ascending type-wise IDs of the edges, if a user can exclude or drop them
     edge_ids: npt.NDArray[np.int64] | None = None
 
 
@@ -70,40 +65,33 @@ class Check:
 
     It finds something by one of the five functions; validation reads every file once, and calls the functions
     of all checks with what it reads. Functions other than ``graph`` are called from several threads.
-
-    Attributes:
-        name: As in the report, the options, the form and the metrics.
-        severity: ``error``, ``warning`` or ``information``.
-        actions: What a user may choose to do about findings, the default first. If it is only ``fail``, later
-            stages could not work with what was found.
-        finding: What a finding is, as a clause: "an edge begins and ends at the same node".
-        harm: What goes wrong without the check.
-        title: Title of its field in the form, if there is a choice; made of the name if left out.
-        text_row: Takes the fields of a row of a CSV file of edges, and returns whether the row is wrong. It
-            is called for files with a row that is not two integers. A wrong row is not an edge.
-        ids: Takes rows as they are in a file, and returns a mask of the wrong ones, or None if there is none.
-            A wrong row is not an edge.
-        edges: Takes edges, and returns a mask of its findings, or None if there is none.
-        feature_values: Takes rows of a feature, and returns a mask of its findings with the shape of the
-            values, or None if there is none.
-        graph: Takes the facts of the whole graph once all files are read, and yields its findings.
-        counted_in: Tables of metrics with a column for its findings: ``graph``, ``edge_types`` or
-            ``features``; made of the functions if left out.
-        equal_columns: By table, two columns that are equal if nothing is wrong.
     """
 
-    name: str
-    severity: str = "error"
+    name: str  # as in the report, the options, the form and the metrics
+    severity: str = "error"  # ``error``, ``warning`` or ``information``
+    # what a user may choose to do about findings, the default first. If it is only ``fail``, later stages
+    # could not work with what was found
     actions: tuple[str, ...] = ("fail",)
-    finding: str
-    harm: str
-    title: str = ""
+    finding: str  # what a finding is, as a clause: "an edge begins and ends at the same node"
+    harm: str  # what goes wrong without the check
+    title: str = ""  # title of its field in the form, if there is a choice; made of the name if left out
+    # takes the fields of a row of a CSV file of edges, and returns whether the row is wrong. It is called for
+    # files with a row that is not two integers. A wrong row is not an edge
     text_row: Callable[[Sequence[str]], bool] | None = None
+    # takes rows as they are in a file, and returns a mask of the wrong ones, or None if there is none. A
+    # wrong row is not an edge
     ids: Callable[[EdgeRows], Mask | None] | None = None
+    # takes edges, and returns a mask of its findings, or None if there is none
     edges: Callable[[EdgeRows], Mask | None] | None = None
+    # takes rows of a feature, and returns a mask of its findings with the shape of the values, or None if
+    # there is none
     feature_values: Callable[[FeatureValues], Mask | None] | None = None
+    # takes the facts of the whole graph once all files are read, and yields its findings
     graph: Callable[[GraphFacts], Iterable[Finding]] | None = None
+    # tables of metrics with a column for its findings: ``graph``, ``edge_types`` or ``features``; made of the
+    # functions if left out
     counted_in: tuple[str, ...] = ()
+    # by table, two columns that are equal if nothing is wrong
     equal_columns: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -134,21 +122,14 @@ class Check:
 
 @dataclass
 class Defect:
-    """The findings of one check about one type or feature, as the report has them.
+    """The findings of one check about one type or feature, as the report has them."""
 
-    Attributes:
-        check: Name of the check.
-        name: Node type, edge type as ``src:rel:dst``, feature as ``type/name``, or the graph's name.
-        count: How many there are.
-        examples: The first ten: file, row and IDs, if they have them, and a sentence.
-        action: What is done about them.
-    """
-
-    check: str
-    name: str
-    count: int = 0
+    check: str  # name of the check
+    name: str  # node type, edge type as ``src:rel:dst``, feature as ``type/name``, or the graph's name
+    count: int = 0  # how many there are
+    # the first ten: file, row and IDs, if they have them, and a sentence
     examples: list[dict[str, Any]] = field(default_factory=list)
-    action: str = "fail"
+    action: str = "fail"  # what is done about them
 
     def sentence(self) -> str:
         """Return one line: the count and the first example."""

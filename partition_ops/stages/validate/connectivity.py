@@ -28,15 +28,10 @@ NARROW = 2**31  # below this 32 bits suffice: half the memory, and twice as many
 
 @dataclass(frozen=True)
 class Components:
-    """Weakly connected components of the whole graph.
+    """Weakly connected components of the whole graph."""
 
-    Attributes:
-        count: How many there are; an isolated node is a component.
-        largest: Number of nodes of the largest.
-    """
-
-    count: int
-    largest: int
+    count: int  # how many there are; an isolated node is a component
+    largest: int  # number of nodes of the largest
 
 
 class Forest:
@@ -169,23 +164,15 @@ def _no_nodes() -> list[int]:
 
 @dataclass(frozen=True)
 class DegreeFigures:
-    """Figures of the degrees of some nodes of one type.
+    """Figures of the degrees of some nodes of one type."""
 
-    Attributes:
-        isolated: Number of nodes without any edge.
-        max_in: Largest in-degree.
-        max_out: Largest out-degree.
-        total: Sum of all in- and out-degrees.
-        in_bins: Number of nodes with an in-degree from each of `DEGREE_BINS` up to the next.
-        out_bins: The same for out-degrees.
-    """
-
-    isolated: int = 0
-    max_in: int = 0
-    max_out: int = 0
-    total: int = 0
+    isolated: int = 0  # number of nodes without any edge
+    max_in: int = 0  # largest in-degree
+    max_out: int = 0  # largest out-degree
+    total: int = 0  # sum of all in- and out-degrees
+    # number of nodes with an in-degree from each of `DEGREE_BINS` up to the next
     in_bins: list[int] = field(default_factory=_no_nodes)
-    out_bins: list[int] = field(default_factory=_no_nodes)
+    out_bins: list[int] = field(default_factory=_no_nodes)  # the same for out-degrees
 
     def __add__(self, other: DegreeFigures) -> DegreeFigures:
         """Return the figures of the nodes of both."""

@@ -88,25 +88,16 @@ class Pairs(Protocol):
 
 @dataclass(frozen=True)
 class EdgeScan:
-    """Scans edge files; usable from several threads, a file for each.
+    """Scans edge files; usable from several threads, a file for each."""
 
-    Attributes:
-        source: The graph's root.
-        metadata: Its metadata.
-        reader: Reads its edges.
-        defects: Takes the findings.
-        pairs: Takes the ends of every edge, with its position.
-        connectivity: Takes the ends of every edge.
-        found: Takes, by name of the check and edge type ID, positions of edges that can be excluded or
-            dropped, in any order.
-    """
-
-    source: Store
+    source: Store  # the graph's root
     metadata: GraphMetadata
-    reader: EdgeReader
-    defects: Defects
-    pairs: Pairs
-    connectivity: Connectivity
+    reader: EdgeReader  # reads its edges
+    defects: Defects  # takes the findings
+    pairs: Pairs  # takes the ends of every edge, with its position
+    connectivity: Connectivity  # takes the ends of every edge
+    # takes, by name of the check and edge type ID, positions of edges that can be excluded or dropped, in any
+    # order
     found: dict[str, dict[int, list[Ids]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -38,21 +38,17 @@ VALUES_AT_ONCE = 1 << 20  # few enough to stay in the cache from check to check
 
 @dataclass
 class FileFindings:
-    """What was found in some files of a graph.
+    """What was found in some files of a graph."""
 
-    Attributes:
-        defects: The findings of the checks; those that are edges have no edge ID yet.
-        edge_files: The edge files, in any order.
-        features: The files of each feature, by ``type/name``, in any order.
-        files: Path, size and SHA-256 of every file, in any order.
-        positions: By name of the check and edge type ID, ascending positions of edges that can be excluded or
-            dropped; see `EdgePositions`.
-    """
-
+    # the findings of the checks; those that are edges have no edge ID yet
     defects: Defects = field(default_factory=Defects)
-    edge_files: list[EdgeFile] = field(default_factory=list)
+    edge_files: list[EdgeFile] = field(default_factory=list)  # the edge files, in any order
+    # the files of each feature, by ``type/name``, in any order
     features: dict[str, list[FeatureFile]] = field(default_factory=dict)
+    # path, size and SHA-256 of every file, in any order
     files: list[dict[str, Any]] = field(default_factory=list)
+    # by name of the check and edge type ID, ascending positions of edges that can be excluded or dropped; see
+    # `EdgePositions`
     positions: dict[str, dict[int, Ids]] = field(default_factory=dict)
 
 

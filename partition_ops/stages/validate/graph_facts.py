@@ -23,27 +23,17 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class EdgeRows:
-    """Some rows of one edge file.
+    """Some rows of one edge file."""
 
-    Attributes:
-        edge_type: Source type, relation and destination type.
-        chunk: The file.
-        rows: (n,) int64, ascending, which rows of the file these are, from 0.
-        src: (n,) int64, type-wise IDs of the sources; rows that are not checked yet may be uint64.
-        dst: (n,) the same for the destinations.
-        num_src: Number of nodes of the source type.
-        num_dst: Number of nodes of the destination type.
-        missing: (n,) bool each: rows without a source, and without a destination, whose ID is 0 here; None
-            if no ID is missing.
-    """
-
-    edge_type: EdgeType
-    chunk: EdgeChunk
-    rows: Ids
-    src: Numbers
-    dst: Numbers
-    num_src: int
-    num_dst: int
+    edge_type: EdgeType  # source type, relation and destination type
+    chunk: EdgeChunk  # the file
+    rows: Ids  # (n,) int64, ascending, which rows of the file these are, from 0
+    src: Numbers  # (n,) int64, type-wise IDs of the sources; rows that are not checked yet may be uint64
+    dst: Numbers  # (n,) the same for the destinations
+    num_src: int  # number of nodes of the source type
+    num_dst: int  # number of nodes of the destination type
+    # (n,) bool each: rows without a source, and without a destination, whose ID is 0 here; None if no ID is
+    # missing
     missing: tuple[Mask, Mask] | None = None
 
     def without(self, wrong: Mask) -> EdgeRows:
@@ -55,66 +45,42 @@ class EdgeRows:
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """An edge file that was read, or could not be.
+    """An edge file that was read, or could not be."""
 
-    Attributes:
-        chunk: Which file.
-        rows: How many it has; None if it is missing or they cannot be counted.
-        error: Why it cannot be read; None if it is missing or was read.
-    """
-
-    chunk: EdgeChunk
-    rows: int | None = None
-    error: str | None = None
+    chunk: EdgeChunk  # which file
+    rows: int | None = None  # how many it has; None if it is missing or they cannot be counted
+    error: str | None = None  # why it cannot be read; None if it is missing or was read
 
 
 @dataclass(frozen=True)
 class FeatureValues:
-    """Some rows of one file of a feature.
+    """Some rows of one file of a feature."""
 
-    Attributes:
-        feature: Which feature.
-        chunk: Index of the file.
-        values: (n, ...) of the feature's dtype.
-    """
-
-    feature: Feature
-    chunk: int
-    values: npt.NDArray[Any]
+    feature: Feature  # which feature
+    chunk: int  # index of the file
+    values: npt.NDArray[Any]  # (n, ...) of the feature's dtype
 
 
 @dataclass(frozen=True)
 class FeatureFile:
-    """A file of a feature that was read, or could not be.
+    """A file of a feature that was read, or could not be."""
 
-    Attributes:
-        index: Which chunk of the feature it is.
-        key: Its key below the graph's root.
-        layout: Dtype, shape of a row and number of rows; None if it is missing or cannot be read.
-        error: Why it cannot be read; None if it is missing or was read.
-    """
-
-    index: int
-    key: str
+    index: int  # which chunk of the feature it is
+    key: str  # its key below the graph's root
+    # dtype, shape of a row and number of rows; None if it is missing or cannot be read
     layout: ChunkLayout | None = None
-    error: str | None = None
+    error: str | None = None  # why it cannot be read; None if it is missing or was read
 
 
 @dataclass(frozen=True)
 class FeatureFacts:
-    """The files of one feature.
+    """The files of one feature."""
 
-    Attributes:
-        feature: Which feature.
-        expected_rows: Number of nodes or edges of its type.
-        expected_rows_per_chunk: The same by chunk; None if the metadata has no counts by chunk.
-        files: All files, in their order.
-    """
-
-    feature: Feature
-    expected_rows: int
+    feature: Feature  # which feature
+    expected_rows: int  # number of nodes or edges of its type
+    # the same by chunk; None if the metadata has no counts by chunk
     expected_rows_per_chunk: tuple[int, ...] | None
-    files: list[FeatureFile]
+    files: list[FeatureFile]  # all files, in their order
 
     @property
     def is_csv(self) -> bool:
@@ -154,46 +120,30 @@ class FeatureFacts:
 
 @dataclass(frozen=True)
 class DuplicateEdges:
-    """Edges of one type that repeat an earlier one.
+    """Edges of one type that repeat an earlier one."""
 
-    Attributes:
-        edge_ids: (n,) int64, ascending type-wise IDs.
-        first: Of the first ten of them: file, row, type-wise edge ID, source and destination.
-    """
-
-    edge_ids: Ids
+    edge_ids: Ids  # (n,) int64, ascending type-wise IDs
+    # of the first ten of them: file, row, type-wise edge ID, source and destination
     first: list[tuple[EdgeChunk, int, int, int, int]]
 
 
 @dataclass
 class GraphFacts:
-    """Facts about a graph, complete once all of its files are read.
+    """Facts about a graph, complete once all of its files are read."""
 
-    Attributes:
-        source: The graph's root.
-        metadata: Its metadata.
-        document: Its ``metadata.json``, as parsed.
-        degrees: By node type ID, figures of the degrees.
-        components: Weakly connected components.
-        edge_files: All edge files, in the order of the edges' homogeneous IDs.
-        features: By ``type/name``.
-        files: Path, size and SHA-256 of every file that exists, in any order.
-        duplicates: By edge type ID.
-        parallel: Number of edges with the same ends as an edge of another type.
-        reversed: Number of pairs of nodes with edges in both directions.
-    """
-
-    source: Store
+    source: Store  # the graph's root
     metadata: GraphMetadata
-    document: dict[str, Any]
-    degrees: list[DegreeFigures]
-    components: Components
+    document: dict[str, Any]  # its ``metadata.json``, as parsed
+    degrees: list[DegreeFigures]  # by node type ID, figures of the degrees
+    components: Components  # weakly connected components
+    # all edge files, in the order of the edges' homogeneous IDs
     edge_files: list[EdgeFile] = field(default_factory=list)
-    features: dict[str, FeatureFacts] = field(default_factory=dict)
+    features: dict[str, FeatureFacts] = field(default_factory=dict)  # by ``type/name``
+    # path, size and SHA-256 of every file that exists, in any order
     files: list[dict[str, Any]] = field(default_factory=list)
-    duplicates: dict[int, DuplicateEdges] = field(default_factory=dict)
-    parallel: int = 0
-    reversed: int = 0
+    duplicates: dict[int, DuplicateEdges] = field(default_factory=dict)  # by edge type ID
+    parallel: int = 0  # number of edges with the same ends as an edge of another type
+    reversed: int = 0  # number of pairs of nodes with edges in both directions
 
     def edge_files_by_type(self) -> Iterator[tuple[int, str, list[EdgeFile]]]:
         """Yield ID, name and files of every edge type."""

@@ -46,32 +46,21 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Measurement:
-    """Facts about a graph, and its defects.
+    """Facts about a graph, and its defects."""
 
-    Attributes:
-        facts: Figures of the files and of the whole graph.
-        defects: The findings of all checks.
-        edge_ids: By check and edge type ID, ascending type-wise IDs of edges that can be excluded or dropped.
-    """
-
-    facts: GraphFacts
-    defects: Defects
+    facts: GraphFacts  # figures of the files and of the whole graph
+    defects: Defects  # the findings of all checks
+    # by check and edge type ID, ascending type-wise IDs of edges that can be excluded or dropped
     edge_ids: dict[str, dict[int, Ids]]
 
 
 @dataclass(frozen=True)
 class WholeFindings:
-    """What was found in all edges together.
+    """What was found in all edges together."""
 
-    Attributes:
-        overlaps: Duplicate, parallel and reversed edges, by position.
-        degrees: By node type ID, figures of the degrees.
-        components: The connected components.
-    """
-
-    overlaps: Overlaps
-    degrees: list[DegreeFigures]
-    components: Components
+    overlaps: Overlaps  # duplicate, parallel and reversed edges, by position
+    degrees: list[DegreeFigures]  # by node type ID, figures of the degrees
+    components: Components  # the connected components
 
 
 def measure_graph(

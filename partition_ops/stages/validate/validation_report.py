@@ -161,15 +161,11 @@ def _other_actions(fatal: Sequence[Defect]) -> str:
 
 @dataclass(frozen=True)
 class EdgeLists:
-    """The edges that each action affects.
+    """The edges that each action affects."""
 
-    Attributes:
-        found: By check and edge type ID, ascending type-wise IDs of the edges that the check found.
-        actions: By check, what is done about its findings.
-    """
-
+    # by check and edge type ID, ascending type-wise IDs of the edges that the check found
     found: Mapping[str, Mapping[int, Ids]]
-    actions: Mapping[str, str]
+    actions: Mapping[str, str]  # by check, what is done about its findings
 
     @cached_property
     def by_action(self) -> dict[str, ByType]:

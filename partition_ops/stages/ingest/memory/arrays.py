@@ -90,26 +90,21 @@ class MemoryGraph(ABC):
 class ArrayGraph(MemoryGraph):
     """A graph of NumPy arrays. It is checked when it is made.
 
-    Attributes:
-        where: What the graph is, for messages.
-        graph_name: Name of the graph.
-        num_nodes: Nodes by node type, in the order of their type IDs.
-        edges: By edge type, in the order of their type IDs, the type-wise IDs of sources and destinations,
-            (edges,) integers each, by type-wise edge ID.
-        node_data: By node type and name, (nodes, ...) arrays of numbers or booleans of at most 64 bits.
-        edge_data: By edge type and name, (edges, ...) arrays.
-        node_ids: By node type, the user's own keys, (nodes,) text or int64; not all types need them.
 
     Raises:
         InvalidInputError: A type is unknown, a shape or dtype is wrong, or an ID is out of range.
     """
 
-    where: str
-    graph_name: str
-    num_nodes: Mapping[str, int]
+    where: str  # what the graph is, for messages
+    graph_name: str  # name of the graph
+    num_nodes: Mapping[str, int]  # nodes by node type, in the order of their type IDs
+    # by edge type, in the order of their type IDs, the type-wise IDs of sources and destinations, (edges,)
+    # integers each, by type-wise edge ID
     edges: Mapping[EdgeType, tuple[Array, Array]]
+    # by node type and name, (nodes, ...) arrays of numbers or booleans of at most 64 bits
     node_data: Data = field(default_factory=dict)
-    edge_data: Data = field(default_factory=dict)
+    edge_data: Data = field(default_factory=dict)  # by edge type and name, (edges, ...) arrays
+    # by node type, the user's own keys, (nodes,) text or int64; not all types need them
     node_ids: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

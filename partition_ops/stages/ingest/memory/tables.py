@@ -41,23 +41,16 @@ class _TablesInMemory(LocalStore):
 
 @dataclass(frozen=True)
 class TableGraph(MemoryGraph):
-    """Arrow tables as a graph.
+    """Arrow tables as a graph."""
 
-    Attributes:
-        graph_name: Name of the graph.
-        edges: By ``src:rel:dst``, a table with a column of keys for each end; others are features.
-        nodes: By node type, a table with a column of keys; others are features.
-        src: The column with the key of the source.
-        dst: The column with the key of the destination.
-        key: The column with the key of a node.
-    """
-
-    graph_name: str
+    graph_name: str  # name of the graph
+    # by ``src:rel:dst``, a table with a column of keys for each end; others are features
     edges: Mapping[str, pa.Table]
+    # by node type, a table with a column of keys; others are features
     nodes: Mapping[str, pa.Table] = field(default_factory=dict)
-    src: str = "src"
-    dst: str = "dst"
-    key: str = "key"
+    src: str = "src"  # the column with the key of the source
+    dst: str = "dst"  # the column with the key of the destination
+    key: str = "key"  # the column with the key of a node
     numbers_nodes = True
 
     def __post_init__(self) -> None:

@@ -35,48 +35,31 @@ LONGEST_LOG = 2000  # characters of the log in a message
 
 @dataclass(frozen=True)
 class Outcome:
-    """One expectation, met or not.
+    """One expectation, met or not."""
 
-    Attributes:
-        table: The table that it is about.
-        ours: Whether it is from a suite of this project, and not of the user.
-        expectation: Its type, such as ``expect_column_values_to_be_between``.
-        column: The column that it is about; None if it is about several or none.
-        check: Name of the check, from ``meta.check``; None for an expectation without one.
-        action: What to do if it is not met: ``meta.action`` (``fail``, ``warn`` or ``info``), or if there
-            is none, ``warn`` for the severity warning, ``info`` for info, and None for critical.
-        success: Whether it is met.
-        rows: Names of the first ten types or features that do not meet it; empty for an expectation on a
-            whole column or table.
-        failed_rows: Number of all types or features that do not meet it.
-        observed: The value of the whole column or table, as text, for expectations on those.
-        sentence: What was found and what was expected, and for which types.
-    """
-
-    table: str
-    ours: bool
-    expectation: str
-    column: str | None
-    check: str | None
+    table: str  # the table that it is about
+    ours: bool  # whether it is from a suite of this project, and not of the user
+    expectation: str  # its type, such as ``expect_column_values_to_be_between``
+    column: str | None  # the column that it is about; None if it is about several or none
+    check: str | None  # name of the check, from ``meta.check``; None for an expectation without one
+    # what to do if it is not met: ``meta.action`` (``fail``, ``warn`` or ``info``), or if there is none,
+    # ``warn`` for the severity warning, ``info`` for info, and None for critical
     action: str | None
-    success: bool
+    success: bool  # whether it is met
+    # names of the first ten types or features that do not meet it; empty for an expectation on a whole column
+    # or table
     rows: list[str]
-    failed_rows: int
-    observed: str | None
-    sentence: str
+    failed_rows: int  # number of all types or features that do not meet it
+    observed: str | None  # the value of the whole column or table, as text, for expectations on those
+    sentence: str  # what was found and what was expected, and for which types
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The outcomes of all expectations.
+    """The outcomes of all expectations."""
 
-    Attributes:
-        outcomes: In the order of the tables and of the suites.
-        data_docs: Local folder with the Data Docs, with ``index.html``; removed by `Evaluator.close`.
-    """
-
-    outcomes: list[Outcome]
-    data_docs: Path
+    outcomes: list[Outcome]  # in the order of the tables and of the suites
+    data_docs: Path  # local folder with the Data Docs, with ``index.html``; removed by `Evaluator.close`
 
     @property
     def failures(self) -> list[Outcome]:

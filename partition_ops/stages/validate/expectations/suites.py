@@ -18,17 +18,11 @@ _CONDITION = re.compile(r'col\("([a-z_]+)"\)')
 
 @dataclass(frozen=True)
 class Suite:
-    """One file with expectations on one table.
+    """One file with expectations on one table."""
 
-    Attributes:
-        where: URI of the file, for messages.
-        document: The parsed file, in the format of ``schemas/expectation_suite.schema.json``.
-        ours: Whether it belongs to this project, and not to the user.
-    """
-
-    where: str
-    document: dict[str, Any]
-    ours: bool = False
+    where: str  # URI of the file, for messages
+    document: dict[str, Any]  # the parsed file, in the format of ``schemas/expectation_suite.schema.json``
+    ours: bool = False  # whether it belongs to this project, and not to the user
 
     @property
     def table(self) -> str:
