@@ -17,7 +17,7 @@ from partition_ops.artifacts.latest import open_run
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
-from partition_ops.artifacts.stage import Stage, job_stages, side_by_side
+from partition_ops.artifacts.stage import Stage, job_stages, other_stages, side_by_side
 from partition_ops.artifacts.tasks import StageResult, Task, changed_option
 from partition_ops.artifacts.write_access import check_root
 from partition_ops.chunked.metadata import METADATA, load_metadata
@@ -27,6 +27,7 @@ from partition_ops.jobs.checks import check_before, check_earlier, check_package
 from partition_ops.jobs.one_stage import run_stage
 from partition_ops.jobs.open_graph import open_graph, rows_finder
 from partition_ops.jobs.options import RunConfig
+from partition_ops.stages.convert import STAGE as CONVERT
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
@@ -252,20 +253,22 @@ class _Job:
     def _stages(self) -> None:
         """Run the stages; those that do not follow each other run side by side, as in the DAG.
 
-        If the run is published with these options, a stage whose scratch is gone is left out, and those after
-        it unless one of them is optional, or the report was made with other options. ID maps that were
-        exported with other options since are kept then.
+        If the run is published with these options, `convert`, whose scratch is gone, is left out, and the stages
+        after it unless one of them is optional, or the report was made with other options. ID maps that were
+        exported with other options since are kept then. Stages of other packages are never left out.
         """
         *stages, last = self.config.stages()
-        published = False
+        published, others = False, other_stages()
         for group in side_by_side(stages):
-            first = group[0]
-            if first.has_scratch:
+            converts = CONVERT in group
+            if converts:
                 published = self._is_published()
-                optional = any(stage.optional for stage in stages[stages.index(first) :])
+                optional = any(stage.optional for stage in stages[stages.index(CONVERT) :])
                 optional = optional or (published and self._reports_otherwise())
-            if not published or (optional and not first.has_scratch):
-                self._run(group)
+            whole = not published or (optional and not converts)
+            wanted = group if whole else [stage for stage in group if stage in others]
+            if wanted:
+                self._run(wanted)
         for stage in job_stages():
             if stage.optional and stage not in stages:
                 self._forget_stale(stage)

@@ -107,6 +107,31 @@ def test_the_stage_is_in_the_job_its_records_its_figures_and_the_estimate(
     assert reason == "largest_type/type.json is missing, or not as it was written"
 
 
+@pytest.mark.parametrize("after", ["validate", "convert"])
+def test_a_published_run_does_the_stage_again_with_other_options(
+    after: str, python: Python, tmp_path: Path
+) -> None:
+    """A stage that every job has, with scratch, which ``publish`` removes."""
+    file = tmp_path / "installed/largest_type/__init__.py"
+    scratch = 'tasks=(StageTask("largest-type-part", each="part", scratch=True), StageTask("largest-type")),'
+    text = file.read_text().replace('    optional="largest_type",\n', f"    {scratch}\n")
+    text = text.replace("import Stage\n", "import Stage, StageTask\n")
+    file.write_text(text.replace('after=("validate",)', f'after=("{after}",)'))
+    graph, out = str(library(papers=50).write(tmp_path / "in")), str(tmp_path / "out")
+    run = ["run", graph, out, "--num-parts", "2", "--engine", "random", "--json"]
+    _, same, other, seeded = calls(
+        python, run, run, [*run, "--least-nodes", "9"], [*run, "--least-nodes", "9", "--seed", "1"]
+    )
+
+    def done(text: str) -> set[str]:
+        return {task["task"] for task in json.loads(text)["tasks"] if not task["skipped"]}
+
+    assert done(same) == set()
+    assert done(other) == {STAGE, "publish"}
+    assert {"partition", "convert-part0", "publish"} <= done(seeded)
+    assert STAGE not in done(seeded)
+
+
 def test_the_stage_is_a_task_of_the_dag(python: Python) -> None:
     said = python("-c", DAG)
     assert "['revalidate', 'validate'] ['probe', 'publish']" in said
