@@ -85,7 +85,7 @@ from graph_partitioning.options import (
 )
 from graph_partitioning.pods import pod
 
-from partition_ops.artifacts.stage import all_stages, around_alone, job_stages
+from partition_ops.artifacts.stage import around_alone, job_stages, other_stages
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
@@ -182,7 +182,7 @@ with DAG(
         # setups: if a gather is cleared, they run again and write its scratch files
         plan = PlanConversionOperator(task_id="plan", **OPTIONS).as_setup()
         partitions = ListPartitionsOperator(task_id="partitions", **OPTIONS, **AFTER_SETUP)
-        # Airflow applies default_args to ordinary tasks only
+        # Airflow gives mapped tasks the arguments of BaseOperator from default_args, and no others
         scatter = ScatterEdgesOperator.partial(
             task_id="scatter",
             map_index_template="{{ task.label }}",
@@ -243,9 +243,13 @@ with DAG(
     [cache, idmap, gate] >> publish >> retain >> release
 
     nodes = dag.task_group.children  # tasks and groups by name
-    others = [stage for stage in all_stages() if stage.name not in nodes]  # such as those of other packages
-    for stage in others:
+    named = {getattr(task, "stage", "") for task in dag.tasks}
+    for stage in job_stages():
+        if stage.name in named:
+            continue
         options = templates(stage.config, PreviousOptions, ExpectationSuites)
+        if stage not in other_stages():  # a built-in one may have options that no job has
+            options = {name: text for name, text in options.items() if name in dag.params}
         switches = {} if stage.optional in options else templates(RunConfig)
         nodes[stage.name] = RunStageOperator(
             task_id=stage.name,

@@ -102,8 +102,8 @@ class Stage:
     takes: tuple[str, ...] = ()
     # stages that it follows, if the job has them. Others may run at the same time
     after: tuple[str, ...] = ()
-    # name of the option that switches it on, of `config` or of the whole job; a property will do. ``""`` if
-    # every job has the stage
+    # name of the option that switches it on, of the whole job or of `config`, where a property will do;
+    # ``""`` if every job has the stage
     optional: str = ""
     folders: tuple[str, ...] = ()  # names directly below the root of a run that it writes to
     # its kinds of tasks, in their order; by default one with the name of the stage

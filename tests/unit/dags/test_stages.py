@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException, DuplicateTaskIdFound
 from graph_partitioning.operators.run_stage import RunStageOperator
 
+from partition_ops.artifacts import stage as declarations
 from partition_ops.artifacts.stage import LAST, Stage, all_stages, find_stage, job_stages
 from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.options.declare import StageConfig, option
@@ -109,6 +110,22 @@ def test_a_stage_of_another_package_runs_if_its_option_is_set(
         task = RunStageOperator(task_id="own", stage="own", stage_options={"share": share}, **where)
         with pytest.raises(AirflowSkipException) if share == "0.0" else nullcontext():
             TaskInstance().run(task)
+
+
+def test_a_built_in_stage_may_have_options_that_no_job_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    builtin = declarations._builtin()
+    monkeypatch.setattr(declarations, "_builtin", lambda: (*builtin, Stage(name="own", config=Share)))
+    install(monkeypatch, Stage(name="other"))
+    dag = read_dag(monkeypatch)
+    assert "share" not in dag.params
+    assert "share" not in dag.get_task("own").stage_options
+
+
+@pytest.mark.parametrize("name", ["gate", "lock"])
+def test_a_stage_cannot_have_the_name_of_another_task(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Stage(name=name))
+    with pytest.raises(DuplicateTaskIdFound, match=name):
+        read_dag(monkeypatch)
 
 
 def test_what_follows_an_optional_stage_accepts_that_it_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
