@@ -62,7 +62,6 @@ class GraphTables:
 class TableChecks:
     """Reads the tables of a graph again, and compares.
 
-
     Peak memory: 250 bytes a node of all types.
     """
 

@@ -142,12 +142,11 @@ def make_report(findings: Findings, checks: Mapping[str, str], source: str, outp
         failures, begun = [*dict.fromkeys(findings.failures(name))], findings.has_begun(name)
         detail = statement if begun else "not checked, because something that it needs is missing or damaged"
         if failures:
-            first, more = failures[:MOST_DETAILS], len(failures) - MOST_DETAILS
-            shown = dict.fromkeys(
-                f"see the check {shown_by[one]!r}" if one in shown_by else one for one in first
-            )
-            detail = "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
-            shown_by |= {one: name for one in first if one not in shown_by}
+            own = [one for one in failures if one not in shown_by]
+            others = dict.fromkeys(f"see the check {shown_by[one]!r}" for one in failures if one in shown_by)
+            first, more = own[:MOST_DETAILS], len(own) - MOST_DETAILS
+            detail = "; ".join([*first, *([f"and {more} more"] if more > 0 else []), *others])
+            shown_by |= dict.fromkeys(first, name)
         missing = None if failures else findings.unchecked(name)
         if missing is not None:
             outcomes.append(Check(name, None, f"not checked: {missing}"))

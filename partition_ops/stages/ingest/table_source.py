@@ -98,11 +98,11 @@ class Place:
     def scheme(self) -> str | None:
         """The scheme of the URL of a server, or of the one in the environment variable that it names.
 
-        None if this variable is not set, so that the server may be of any kind.
+        None if this variable is not set or empty, so that the server may be of any kind.
         """
         url: str | None = self.spec.connection
         if url and re.fullmatch(r"\$[A-Za-z_]\w*", url):
-            url = os.environ.get(url[1:])
+            url = os.environ.get(url[1:]) or None
         return url and url.partition("://")[0].lower()
 
     @cached_property

@@ -87,7 +87,19 @@ def test_a_message_is_shown_once() -> None:
     findings.fail("figures", "a count is wrong")
     report = report_of(findings)
     assert outcome(report, "fields") == "the manifest is damaged"
-    assert outcome(report, "figures") == "see the check 'fields'; a count is wrong"
+    assert outcome(report, "figures") == "a count is wrong; see the check 'fields'"
+
+
+def test_messages_that_others_show_hide_none_of_a_check() -> None:
+    findings = all_begun()
+    for number in range(MOST_DETAILS + 2):
+        findings.fail("fields", f"file {number}")
+        findings.fail("figures", f"file {number}")
+    findings.fail("figures", "a count is wrong")
+    report = report_of(findings)
+    assert outcome(report, "fields").endswith("; and 2 more")
+    shown = f"a count is wrong; file {MOST_DETAILS}; file {MOST_DETAILS + 1}; see the check 'fields'"
+    assert sorted(outcome(report, "figures").split("; ")) == sorted(shown.split("; "))
 
 
 def test_the_guide_lists_every_check() -> None:

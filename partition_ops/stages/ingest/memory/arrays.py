@@ -90,7 +90,6 @@ class MemoryGraph(ABC):
 class ArrayGraph(MemoryGraph):
     """A graph of NumPy arrays. It is checked when it is made.
 
-
     Raises:
         InvalidInputError: A type is unknown, a shape or dtype is wrong, or an ID is out of range.
     """

@@ -365,9 +365,13 @@ def test_keys_of_several_columns(tmp_path: Path) -> None:
         ("'postgresql://u@host/db?password=top'", "'connection' has a password"),
         ("mysql://u:top@host/db", "'connection' is no URL of PostgreSQL"),
         ("$NO_SUCH_DATABASE", "the environment variable NO_SUCH_DATABASE has no URL.*it is not set"),
+        ("$EMPTY_DATABASE", "the environment variable EMPTY_DATABASE has no URL.*it is not set"),
     ],
 )
-def test_connections_that_are_none(tmp_path: Path, connection: str, message: str) -> None:
+def test_connections_that_are_none(
+    tmp_path: Path, connection: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMPTY_DATABASE", "")
     write_graph(tmp_path, f"{{sql: SELECT 1 AS id, connection: {connection}}}")
     with pytest.raises((InvalidInputError, UsageError), match=message) as refused:
         ingest(tmp_path, tmp_path / "graph")
