@@ -253,9 +253,10 @@ class _Job:
     def _stages(self) -> None:
         """Run the stages; those that do not follow each other run side by side, as in the DAG.
 
-        If the run is published with these options, `convert`, whose scratch is gone, is left out, and the stages
-        after it unless one of them is optional, or the report was made with other options. ID maps that were
-        exported with other options since are kept then. Stages of other packages are never left out.
+        If the run is published with these options, `convert`, whose scratch is gone, is left out, and the
+        stages after it unless one of them is optional, or the report was made with other options. ID maps
+        that were exported with other options since are kept then. Stages of other packages are never left
+        out.
         """
         *stages, last = self.config.stages()
         published, others = False, other_stages()
