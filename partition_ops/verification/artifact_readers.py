@@ -14,6 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from partition_ops.artifacts import layout
+from partition_ops.chunked.feature_formats import read_numpy
 from partition_ops.storage import Store
 from partition_ops.system.json_documents import check_document
 
@@ -74,6 +75,10 @@ def read_trainers(output: Store, node_type: str) -> Array:
 
 
 def load_array(output: Store, key: str, *, mmap: bool = False) -> Array:
-    """Return the array of a ``.npy`` file, in memory or mapped."""
-    values: Array = np.load(output.local_copy(key), mmap_mode="r" if mmap else None, allow_pickle=False)
-    return values
+    """Return the array of a ``.npy`` file, in memory or mapped.
+
+    Raises:
+        InvalidInputError: It is damaged.
+    """
+    values = read_numpy(output.local_copy(key), output.uri_of(key))
+    return values if mmap else np.array(values)

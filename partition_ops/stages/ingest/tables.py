@@ -89,12 +89,13 @@ def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) 
         files = tuple(file for part in parts.values() for file in part.files)
         return FoundTable(spec, FilesQuery, files, parts)
     if spec.connection:
-        places = [Place(spec, source, source, "", where)]
+        places = [("", Place(spec, source, source, "", where))]
     else:
         paths = [spec.database] if spec.sql else spec.paths
-        places = [Place.of(path, spec, source, open_root, where) for path in paths]
+        places = [(path, Place.of(path, spec, source, open_root, where)) for path in paths]
     found: list[tuple[type[TableSource], FoundFile]] = []
-    for place in places:
+    for path, place in places:
+        before = len(found)
         marked = [kind for kind in kinds if kind.mark and next(place.keys(kind.mark), None) is not None]
         if not marked:
             _check_not_iceberg(place)
@@ -113,8 +114,8 @@ def find_table(spec: TableFile, source: Store, open_root: OpenRoot, where: str) 
                 expected=f"a name that ends with {', '.join(file_suffixes())}",
                 remedy="Add 'format' to the table in graph.yaml.",
             )
-    if not found:
-        raise _nothing_found(spec, source, where)
+        if len(found) == before:
+            raise _nothing_found(spec, path, source, where)
     found = found[:1] if spec.connection else found  # an unset variable may be of any server
     several = {kind for kind, _ in found}
     common = [kind for kind in several if all(issubclass(other, kind) for other in several)]
@@ -139,7 +140,7 @@ def _check_not_iceberg(place: Place) -> None:
         )
 
 
-def _nothing_found(spec: TableFile, source: Store, where: str) -> PartitionOpsError:
+def _nothing_found(spec: TableFile, path: str, source: Store, where: str) -> PartitionOpsError:
     if spec.connection:
         servers = [kind for kind in table_sources() if kind.connection]
         titles = " or ".join(kind.title for kind in servers)
@@ -155,7 +156,7 @@ def _nothing_found(spec: TableFile, source: Store, where: str) -> PartitionOpsEr
             expected=f"{urls}, or $NAME of an environment variable that has a URL",
         )
     return InvalidInputError(
-        f"{where}: there is no table {spec.database or ', '.join(spec.paths)}",
+        f"{where}: there is no table {path}",
         found=f"no file that matches below {source.uri}",
         remedy="Correct the path in graph.yaml; it is relative to that file.",
     )

@@ -20,7 +20,7 @@ class NpySource(TableSource):
     suffixes = (".npy",)
     not_inferred = "its rows have no keys; join it by row in a query, FROM … JOIN …"
     value_types = "`row`, a number from 0, and `value`: a number, a text, or a list of numbers"
-    errors = (ValueError,)  # by numpy, for a file that is damaged or has objects
+    errors = (ValueError, EOFError)  # by numpy, for a file that is damaged, has objects or is empty
 
     def columns(self, file: FoundFile) -> list[str]:
         return [ROW, VALUE]

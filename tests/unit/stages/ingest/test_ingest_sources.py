@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -356,6 +357,25 @@ def test_keys_of_several_columns(tmp_path: Path) -> None:
     ingest(tmp_path, tmp_path / "graph")
     assert keys(tmp_path / "graph", "flat") == ["a%7Cb|1", "a|11", "a|2"]
     assert edges(tmp_path / "graph", "flat:near:flat") == [(2, 0)]
+
+
+@pytest.mark.parametrize("missing", ["b.csv", "b*.csv", "folder/"])
+def test_every_path_of_a_list_must_be_there(missing: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n2\n")
+    for paths in (f"['a.csv', '{missing}']", f"['{missing}', 'a.csv']"):
+        write_graph(tmp_path, paths)
+        with pytest.raises(InvalidInputError, match=rf"there is no table {re.escape(missing)}"):
+            ingest(tmp_path, tmp_path / "graph")
+
+
+def test_an_empty_numpy_file_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(b"")
+    (tmp_path / "b.csv").write_text("src,dst\n0,1\n")
+    nodes, edges = "{table: a.npy, key: row}", "{table: b.csv, src: src, dst: dst}"
+    graph = f"graph_name: g\nnodes: {{a: {nodes}}}\nedges: {{'a:near:a': {edges}}}\n"
+    (tmp_path / "graph.yaml").write_text(graph)
+    with pytest.raises(InvalidInputError, match=r"a\.npy cannot be read"):
+        ingest(tmp_path, tmp_path / "graph")
 
 
 @pytest.mark.parametrize(
