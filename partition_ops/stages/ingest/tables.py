@@ -204,7 +204,10 @@ def open_table(
         source.types = {name: kind for name, kind in source.types.items() if name in columns}
         _check_names(source)
         have = [_columns_of(source, file) for file in source.files]
-        paths = [_parquet_file(source, index, names) for index, names in enumerate(have)]
+    paths = []
+    for index, file in enumerate(source.files):
+        with _explained(source, file):
+            paths.append(_parquet_file(source, index, have[index]))
     schemas = [pq.read_schema(path) for path in paths]
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
     names = tuple(file.name for file in source.files)
@@ -245,8 +248,8 @@ def _open_files(query: FilesQuery, found: FoundTable) -> None:
 
 
 @contextmanager
-def _explained(source: TableSource) -> Iterator[None]:
-    """Replace errors of libraries that cannot read a table."""
+def _explained(source: TableSource, file: FoundFile | None = None) -> Iterator[None]:
+    """Replace errors of libraries that cannot read a table, or one of its files."""
     try:
         yield
     except (source.duckdb.errors, pa.ArrowException, OSError, *source.errors) as raised:
@@ -254,7 +257,7 @@ def _explained(source: TableSource) -> Iterator[None]:
             raise full from raised
         error = source.explain(raised)
         raise InvalidInputError(
-            f"{source.about}{source.spec.name} cannot be read",
+            f"{source.about}{source.spec.name if file is None else file.name} cannot be read",
             found=_first_lines(error),
             remedy="Correct the query or the file."
             if source.spec.sql
@@ -265,7 +268,7 @@ def _explained(source: TableSource) -> Iterator[None]:
 
 def _first_lines(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(("Possible", "*", "LINE", "^", "file ="))]
+    kept = [line for line in lines if not line.startswith(("Possible", "*", "LINE", "^", "file =", "Try setting"))]
     return first_sentence(error) if len(kept) < 2 else "; ".join(kept[:4])
 
 

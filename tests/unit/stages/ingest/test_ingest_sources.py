@@ -368,6 +368,15 @@ def test_every_path_of_a_list_must_be_there(missing: str, tmp_path: Path) -> Non
             ingest(tmp_path, tmp_path / "graph")
 
 
+def test_the_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,name,size\n1,x,1\n")
+    (tmp_path / "b.csv").write_text("id,name,size\n2,y,old\n")
+    write_graph(tmp_path, "{path: '*.csv', types: {size: int64}}")
+    with pytest.raises(InvalidInputError, match=r"b\.csv cannot be read") as raised:
+        ingest(tmp_path, tmp_path / "graph")
+    assert "a.csv" not in str(raised.value) and "old" in str(raised.value)
+
+
 def test_an_empty_numpy_file_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "a.npy").write_bytes(b"")
     (tmp_path / "b.csv").write_text("src,dst\n0,1\n")
