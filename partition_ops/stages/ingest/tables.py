@@ -268,7 +268,9 @@ def _explained(source: TableSource, file: FoundFile | None = None) -> Iterator[N
 
 def _first_lines(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(("Possible", "*", "LINE", "^", "file =", "Try setting"))]
+    kept = [
+        line for line in lines if not line.startswith(("Possible", "*", "LINE", "^", "file =", "Try setting"))
+    ]
     return first_sentence(error) if len(kept) < 2 else "; ".join(kept[:4])
 
 
