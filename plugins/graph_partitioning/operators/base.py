@@ -5,21 +5,20 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from airflow.sdk import BaseOperator, get_current_context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
 from graph_partitioning.metrics import report_metrics
-from graph_partitioning.options import COMMON, Replacement, in_form_words, is_true
+from graph_partitioning.operators.task_messages import explain_failures, task_progress
+from graph_partitioning.options import COMMON, Replacement, is_true
 from graph_partitioning.runs import (
-    FAILURE_KEY,
-    PROGRESS_KEY,
     XCOM_KEY,
     GraphRun,
     lock_holder,
@@ -34,12 +33,10 @@ from partition_ops.stages.validate.options import ExpectationSuites
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
-    from airflow.sdk.types import Logger
 
     from partition_ops.artifacts.tasks import StageResult
-    from partition_ops.errors import PartitionOpsError
     from partition_ops.storage import Store
-    from partition_ops.system.progress import LineProgress, Progress
+    from partition_ops.system.progress import Progress
 
 LATEST_RUN = "latest"
 Config = TypeVar("Config")
@@ -460,54 +457,6 @@ def _take_arguments(cls: type[OptionsOperator], taken: Mapping[str, Any]) -> Non
     ]
     __init__.__signature__ = inspect.Signature([*first, *added, last])  # type: ignore[attr-defined]
     cls.__init__ = __init__  # type: ignore[method-assign]
-
-
-@contextmanager
-def explain_failures(log: Logger) -> Iterator[None]:
-    """Fail at once if a retry cannot help; leave all other failures to Airflow's retries."""
-    from partition_ops.errors import PartitionOpsError
-
-    try:
-        yield
-    except PartitionOpsError as error:
-        text = in_form_words(_with_remedy(error))
-        if error.transient:
-            push(FAILURE_KEY, text)  # shown if this was the last attempt
-            raise
-        for line in error.lines():  # Airflow shows each as a line of its own
-            log.error("%s", in_form_words(line))
-        fail(text)
-
-
-def _with_remedy(error: PartitionOpsError) -> str:
-    """Return what a page or an alert says: the problem, the first finding, and what the user can do."""
-    if error.remedy is None:
-        return error.summary()
-    return f"{error.summary().removesuffix('.')}. {' '.join(error.remedy.splitlines())}"
-
-
-def fail(text: str) -> NoReturn:
-    """Fail at once, and leave the reason for the pages of graphs and for alerts."""
-    push(FAILURE_KEY, text)
-    raise AirflowFailException(text) from None
-
-
-def push(key: str, value: Any) -> None:
-    """Write an XCom of the running task for the pages of graphs; do nothing outside of a task."""
-    with suppress(RuntimeError):
-        get_current_context()["ti"].xcom_push(key=key, value=value)
-
-
-def task_progress(context: Context, log: Logger) -> LineProgress:
-    """Return a progress whose lines are in the log, and the last one on the pages of graphs."""
-    from partition_ops.system.progress import LineProgress
-
-    def write(line: str) -> None:
-        log.info("%s", line)
-        with suppress(Exception):  # Airflow's API may not answer, which is no reason to end the work
-            context["ti"].xcom_push(key=PROGRESS_KEY, value=line)
-
-    return LineProgress(write)
 
 
 def sum_of(results: Sequence[StageResult]) -> StageResult:

@@ -14,7 +14,8 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
 from graph_partitioning.alerts import send
-from graph_partitioning.operators.base import GraphRunOperator, explain_failures, fail
+from graph_partitioning.operators.base import GraphRunOperator
+from graph_partitioning.operators.task_messages import explain_failures, fail
 from graph_partitioning.options import Alerting, Approval
 from graph_partitioning.runs import lock_holder
 from partition_ops.stages.publish.options import Gate

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import timezone
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowRuntimeError
 
-from graph_partitioning.operators.base import GraphRunOperator, fail
+from graph_partitioning.operators.base import GraphRunOperator
+from graph_partitioning.operators.task_messages import fail
 from graph_partitioning.runs import lock_holder
 
 if TYPE_CHECKING:

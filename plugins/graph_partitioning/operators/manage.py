@@ -9,9 +9,10 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from graph_partitioning.assets import PARTITIONED_GRAPHS, PUBLISHED, published_graph
 from graph_partitioning.hooks.storage import GraphStorageHook
-from graph_partitioning.operators.base import OptionsOperator, explain_failures, fail
+from graph_partitioning.operators.base import OptionsOperator
 from graph_partitioning.operators.lock import PATIENCE, WAIT, abandoned, wait_for_lock
 from graph_partitioning.operators.publish import asset_extra
+from graph_partitioning.operators.task_messages import explain_failures, fail
 from graph_partitioning.options import Management, Retention
 from graph_partitioning.runs import lock_holder
 

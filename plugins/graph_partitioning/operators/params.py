@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, cast
 
 from graph_partitioning.alerts import check_alerts
-from graph_partitioning.operators.base import explain_failures, fail
+from graph_partitioning.operators.task_messages import explain_failures, fail
 from graph_partitioning.options import unknown_params
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from graph_partitioning.alerts import check_alerts, days_of, send
 from graph_partitioning.hooks.storage import GraphStorageHook
-from graph_partitioning.operators.base import LATEST_RUN, explain_failures
+from graph_partitioning.operators.base import LATEST_RUN
+from graph_partitioning.operators.task_messages import explain_failures
 from graph_partitioning.options import graph_settings_schema, is_true, run_config
 from graph_partitioning.runs import graph_root
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from graph_partitioning.operators.base import GraphRunOperator, explain_failures
+from graph_partitioning.operators.base import GraphRunOperator
+from graph_partitioning.operators.task_messages import explain_failures
 from graph_partitioning.options import Retention
 
 if TYPE_CHECKING:

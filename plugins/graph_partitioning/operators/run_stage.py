@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graph_partitioning.operators.base import Config, OptionalStageOperator, explain_failures
+from graph_partitioning.operators.base import Config, OptionalStageOperator
+from graph_partitioning.operators.task_messages import explain_failures
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.options.values import build, parse_settings
 

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import DataDocsLink
-from graph_partitioning.operators.base import (
-    LATEST_RUN,
-    GraphStageOperator,
-    explain_failures,
-    push,
-    task_progress,
-)
+from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
 from graph_partitioning.operators.ingest import ingest_tables, must_ingest_again
+from graph_partitioning.operators.task_messages import explain_failures, push, task_progress
 from graph_partitioning.options import Replacement, is_true, run_config
 from graph_partitioning.runs import ESTIMATE_KEY
 from partition_ops.artifacts.layout import VALIDATE_GATHER, VALIDATE_SCATTER

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.models.hitl import HITLDetail
 from airflow.models.xcom import XComModel
-from graph_partitioning.operators.base import task_progress
+from graph_partitioning.operators.task_messages import task_progress
 from graph_partitioning.page.dag_runs import FoundRun, RunKey, RunState, _add_task, _is_removed
 from graph_partitioning.runs import PROGRESS_KEY
 

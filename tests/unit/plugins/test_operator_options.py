@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
-from graph_partitioning.operators import base
-from graph_partitioning.operators.base import explain_failures
+from graph_partitioning.operators import task_messages
 from graph_partitioning.operators.convert import GatherPartitionOperator, ScatterEdgesOperator
 from graph_partitioning.operators.gate import QualityGateOperator
 from graph_partitioning.operators.partition import PartitionNodesOperator
+from graph_partitioning.operators.task_messages import explain_failures
 from graph_partitioning.operators.validate import ValidateGraphOperator
 from graph_partitioning.options import in_form_words, planned_templates
 
@@ -113,7 +113,7 @@ def test_pages_and_alerts_say_what_to_do(
     monkeypatch: pytest.MonkeyPatch, error: PartitionOpsError, raised: type[Exception]
 ) -> None:
     kept: dict[str, str] = {}
-    monkeypatch.setattr(base, "push", kept.__setitem__)
+    monkeypatch.setattr(task_messages, "push", kept.__setitem__)
     with pytest.raises(raised), explain_failures(logging.getLogger()):  # type: ignore[arg-type]
         raise error
     assert kept == {"graph_failure": "There is no such object. Check 'Seed' (seed)."}
