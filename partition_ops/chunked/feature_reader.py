@@ -31,9 +31,10 @@ from partition_ops.storage import Store
 from partition_ops.system.memory import drop_pages
 
 TAKE_BYTES = 1 << 20
-DROP_BYTES = 64 << 20
+DROP_BYTES, KEPT_BYTES = 64 << 20, 4 << 20
 FEW_LINES = 64 << 10
 KINDS = "biuf"  # dtypes of DGL's tensor files: booleans, integers and floating-point numbers
+MOST_KEPT = 16  # mapped files of a feature; each has a file handle, of which a process has 1,024
 MOST_DIMENSIONS = 32  # of an array; NumPy 2 has more, but not all readers of the output
 TRAINER = "trainer_id"
 
@@ -83,6 +84,7 @@ class FeatureReader:
         self._feature = feature
         self.rows = rows
         self.rows_per_chunk = rows_per_chunk
+        self._kept: dict[int, _Rows] = {}  # of mapped chunks
 
     @cached_property
     def layout(self) -> Layout:
@@ -186,12 +188,14 @@ class FeatureReader:
             while begin < len(block):
                 index = int(np.searchsorted(ends, block[begin], side="right"))
                 if index != current:
+                    rows.leave()
                     current, rows = index, self._open(index)
                 first = int(ends[index]) - self.layout.rows_per_chunk[index]
                 end = min(begin + step, int(np.searchsorted(block, ends[index])))
                 # the cast also converts the byte order
                 yield rows.take(block[begin:end] - first).astype(self.layout.dtype, copy=False)
                 begin = end
+        rows.leave()
 
     def chunk_blocks(self, index: int, nbytes: int) -> Iterator[Values]:
         """Yield the rows of a chunk in blocks of about ``nbytes`` bytes, without reading other chunks.
@@ -220,7 +224,11 @@ class FeatureReader:
             if parquet_rows(path, where) == self.layout.rows_per_chunk[index]:
                 step = max(1, TAKE_BYTES // max(1, int(np.prod(self.layout.shape)) * 8))
                 return _StreamedRows(parquet_blocks(path, where, step), self.layout.shape)
-        return _Rows(self.read_chunk(index))
+        if self._feature.data.format.name != "numpy" or len(self._feature.data.files) > MOST_KEPT:
+            return _Rows(self.read_chunk(index))
+        if index not in self._kept:  # opening them for each of 64 partitions is a tenth of gathering
+            self._kept[index] = _Rows(self.read_chunk(index))
+        return self._kept[index]
 
     def where(self, index: int) -> str:
         """Return file, feature and number of a chunk, for messages."""
@@ -303,7 +311,7 @@ class FeatureReader:
 
 
 class _Rows:
-    """A chunk in memory or memory-mapped."""
+    """A chunk in memory or memory-mapped; several threads may take rows."""
 
     def __init__(self, values: Values) -> None:
         self._values = values
@@ -312,10 +320,17 @@ class _Rows:
     def take(self, rows: npt.NDArray[np.int64]) -> Values:
         found: Values = np.take(self._values, rows, axis=0)
         self._taken += found.nbytes
-        if self._taken > DROP_BYTES:  # otherwise all pages of a mapped file would become resident
+        self._drop(DROP_BYTES)  # otherwise all pages of a mapped file would become resident
+        return found
+
+    def leave(self) -> None:
+        """Let go of most of the memory: other rows follow later, if at all."""
+        self._drop(KEPT_BYTES)
+
+    def _drop(self, most: int) -> None:
+        if self._taken > most:
             drop_pages(self._values)
             self._taken = 0
-        return found
 
 
 class _StreamedRows:
@@ -326,6 +341,9 @@ class _StreamedRows:
         self._shape = shape
         self._block: Values = np.empty((0, *shape))
         self._begin = 0
+
+    def leave(self) -> None:
+        pass
 
     def take(self, rows: npt.NDArray[np.int64]) -> Values:
         """Return some rows, which must follow all those taken before."""

@@ -16,6 +16,10 @@ from partition_ops.system.signals import SignalHandler
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# a thread that has written or computed something waits at most so long for one that runs Python: with 64
+# partitions, whose files are small, gathering takes 0.87 of the time that it takes with Python's 5 ms
+SWITCH_SECONDS = 0.0005
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and return the exit code."""
@@ -38,6 +42,7 @@ def command() -> NoReturn:
     functions for the end of the process are called, as always. A rank of MPI ends in the usual way, in which
     MPI learns of it.
     """
+    sys.setswitchinterval(SWITCH_SECONDS)
     code: list[str | int | None] = [1]
 
     def end() -> None:

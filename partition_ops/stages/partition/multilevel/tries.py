@@ -296,7 +296,9 @@ class Tries:
         most = max(2, level.graph.num_nodes // (max(clusters, 1) * self.count))
         if not weighted:
             level = level._replace(graph=level.graph._replace(edge_weights=NOTHING))
-        return contract_levels(level, self.tuning.to_metis, lambda *_: most if clusters else 0, seed)
+        many = self.count > self.tuning.many_parts
+        how = self.tuning.to_metis_of_many if many else self.tuning.to_metis
+        return contract_levels(level, how, lambda *_: most if clusters else 0, seed)
 
     def _metis(self, level: Level, seed: int) -> Labels:
         spare = self.problem.limits_in_edges

@@ -108,7 +108,7 @@ class Tuning:
 
     # many partitions have small clusters, with edges of which most are light
     many_parts: int = 16  # more are many
-    dense: int = 64  # half-edges of a cluster: METIS and searches get no lighter ones than these
+    dense: int = 32  # half-edges of a cluster: METIS and searches get no lighter ones than these
 
     # the engine two-level
     over_clusters: Contraction = Contraction(clusters=(32,), shrinking=0.8)
@@ -120,6 +120,7 @@ class Tuning:
     isolated: float = 0.01  # share of a class; if more nodes have no neighbours, they are placed last
     starts: tuple[int, ...] = (32, 0, 64, 16, 128, 256)  # clusters that make a partition; 0: none
     to_metis: Contraction = Contraction(fewest=200, levels=3)
+    to_metis_of_many: Contraction = Contraction(fewest=100, levels=3)
     most_of_kahypar: int = 16  # partitions; with more it takes long, and cuts no fewer edges
     most_work_of_kahypar: int = 1 << 21  # half-edges; its module takes lists, 200 bytes a half-edge
     quality_starts: int = 0  # of Mt-KaHyPar's preset quality, after all others
@@ -144,6 +145,7 @@ class Tuning:
     # searches for moves that pay together
     passes: int = 10  # over all nodes at the border
     pass_settled: float = 1e-3  # share of the cut; after a pass that saves less, no other follows
+    pass_settled_of_large: float = 0.02  # the same in a graph that is partitioned once
     sample: int = 1 << 12  # a pass ends when so many nodes save little
     samples: int = 128  # ... or such a share of them
     patience: float = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
