@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
+from partition_ops.system.memory import drop_pages
 from partition_ops.system.parallel import cores, map_in_threads
 from partition_ops.traffic.parallel_edges import has_parallel_edges, join_parallel_edges
 
@@ -50,6 +52,11 @@ class SampledEdges:
     joined: Counts = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     @property
+    def nbytes(self) -> int:
+        """Size of all arrays."""
+        return sum(getattr(self, one.name).nbytes for one in fields(self))
+
+    @property
     def num_nodes(self) -> int:
         return len(self.first) - 1
 
@@ -65,6 +72,20 @@ class SampledEdges:
         """Return (edges,) the destination of each edge, in the order of `groups`."""
         found: Ids = self.group_nodes[self.groups]
         return found
+
+
+def on_disk(edges: SampledEdges, folder: Path) -> SampledEdges:
+    """Return the edges as mapped files of a folder, which take no memory until they are read."""
+
+    def put(name: str, array: Ids) -> Ids:
+        if not len(array):
+            return array
+        mapped = np.memmap(folder / name, array.dtype, mode="w+", shape=array.shape)
+        mapped[:] = array
+        drop_pages(mapped)
+        return mapped
+
+    return SampledEdges(**{one.name: put(one.name, getattr(edges, one.name)) for one in fields(edges)})
 
 
 def reached(edges: SampledEdges, train: Ids, layers: int) -> SampledEdges:
@@ -169,24 +190,31 @@ class EdgeCollector:
         self._dense[position] = dst + (self._offsets[type_id] - self._starts[type_id])
 
     def finish(self) -> SampledEdges:
-        """Return the edges."""
+        """Return the edges; nothing can be added after this."""
         first = zeros(self._folder, "first", (self._num_nodes + 1,), np.int64)
         sizes = zeros(self._folder, "sizes", (int(self._offsets[-1]),), np.int64)
         sums = [(self._src, first[1:]), (self._dense, sizes)]
         deque(map_in_threads(lambda pair: _count(self._src, *pair), sums), maxlen=0)
+        del sums
         np.cumsum(first, out=first)
         kept = np.flatnonzero(sizes)
         numbers = _array(self._folder, "numbers", len(sizes), self._group)
         np.cumsum(sizes > 0, out=numbers)
         numbers -= 1
+        groups = self._placed(first, numbers)
+        self._src = self._dense = numbers = np.empty(0, self._group)
+        types = np.searchsorted(self._offsets[1:], kept, side="right")
+        nodes = (kept + (self._starts - self._offsets[:-1])[types]).astype(self._node)
+        return _joined(SampledEdges(first, groups, nodes, sizes[kept]))
+
+    def _placed(self, first: Counts, numbers: Ids) -> Ids:
+        """Return the groups of the edges by source."""
         groups = _array(self._folder, "groups", int(first[-1]), self._group)
         places = _array(self._folder, "places", self._num_nodes, np.dtype(np.int64))
         places[:] = first[:-1]
         place = partial(_place, self._src, self._dense, numbers, places, groups)
         deque(map_in_threads(lambda ends: place(*ends), self._ranges(first, groups)), maxlen=0)
-        types = np.searchsorted(self._offsets[1:], kept, side="right")
-        nodes = (kept + (self._starts - self._offsets[:-1])[types]).astype(self._node)
-        return _joined(SampledEdges(first, groups, nodes, sizes[kept]))
+        return groups
 
     def _ranges(self, first: Counts, groups: Ids) -> Iterator[tuple[int, int]]:
         """Return ranges of sources with about as many edges each; a thread reads all to place those of one.
@@ -295,6 +323,7 @@ def read_sampled_edges(
             collector.add(position, type_id, begins, ends_at)
 
     deque(map_in_threads(add, reader.chunks()), maxlen=0)
+    pa.default_memory_pool().release_unused()  # memory that the readers keep for the next file
     return collector.finish()
 
 

@@ -14,6 +14,7 @@ from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.artifacts.records import read_record
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError
+from partition_ops.stages.partition import training
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.multilevel.descend import cost_of, descend
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, cut_weight
@@ -74,6 +75,42 @@ def test_training_reads_fewer_rows_than_after_the_smallest_cut(tmp_path: Path) -
     rows, others = (task.traffic.about_remote_rows(parts, PARTS) for parts in (found, other))
     assert rows.max() < 0.9 * others.max()
     np.testing.assert_array_equal(found, find_engine("auto").partition(task))  # the same on each call
+
+
+def test_edges_that_are_set_aside_give_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for name, most in (("memory", training.MANY_BYTES), ("disk", 0)):
+        monkeypatch.setattr(training, "MANY_BYTES", most)
+        one = problem(few_seeds("train_mask"), tmp_path / name, objective="train", sampling=SMALL_BATCHES)
+        assert one.source is not None
+        partition_nodes(one.config, one.source, one.artifacts)
+        folder = tmp_path / name / "run" / layout.ASSIGNMENT
+        found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert found[0] == found[1]
+
+
+def test_edges_that_are_set_aside_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "MANY_BYTES", 0)
+    task = with_traffic(problem(few_seeds("train_mask"), tmp_path, objective="train", sampling=SMALL_BATCHES))
+    assert task.traffic is not None
+    before = task.traffic.edges
+    with training.set_aside(task):
+        after = task.traffic.edges
+        assert isinstance(after.groups, np.memmap)
+        for name in ("first", "groups", "group_nodes", "group_sizes", "joined"):
+            np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+
+
+def test_a_problem_with_other_values_keeps_what_it_has_read(tmp_path: Path) -> None:
+    task = problem(few_seeds("train_mask"), tmp_path)
+    classes, price = task.classes, task.price
+    other = task.but(row_weight=2.0)
+    assert other.classes is classes
+    assert other.price == 2 * price
+    other.forget()
+    np.testing.assert_array_equal(other.classes, classes)
 
 
 def test_a_descent_keeps_the_limits_and_costs_no_more(tmp_path: Path) -> None:

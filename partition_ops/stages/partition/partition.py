@@ -24,7 +24,13 @@ from partition_ops.stages.partition.incremental.previous_run import PreviousRun,
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import NO_LIMIT, PartitionConfig
 from partition_ops.stages.partition.problem import Problem, check_classes, tolerances
-from partition_ops.stages.partition.training import TRAIN, kept_traffic, objective_of, with_traffic
+from partition_ops.stages.partition.training import (
+    TRAIN,
+    kept_traffic,
+    objective_of,
+    set_aside,
+    with_traffic,
+)
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
@@ -74,15 +80,17 @@ def partition_nodes(
         problem = Problem(limited, metadata, destination, source, progress=progress or NoProgress())
         if objective_of(config, metadata) == TRAIN:
             problem = with_traffic(problem)
-        with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
-            outcome = repartition(problem, engine, earlier)
-            advance(1)
-        problem.notes.update(_note_whole_nodes(problem, engine))
-        parts = outcome.parts
-        if config.num_trainers_per_machine > 1:
-            write_trainers(writer, metadata, parts)
-            parts = parts // config.num_trainers_per_machine
-        more = kept_traffic(problem, parts)
+        with set_aside(problem):
+            with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
+                outcome = repartition(problem, engine, earlier)
+                advance(1)
+            problem.notes.update(_note_whole_nodes(problem, engine))
+            problem.forget()  # the model of the traffic needs the memory
+            parts = outcome.parts
+            if config.num_trainers_per_machine > 1:
+                write_trainers(writer, metadata, parts)
+                parts = parts // config.num_trainers_per_machine
+            more = kept_traffic(problem, parts)
         if outcome.cut is not None:
             more["edge_cut"] = outcome.cut.to_json()
         written = write_assignment(

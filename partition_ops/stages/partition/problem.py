@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from partition_ops.errors import PartitionOpsError, UsageError
 from partition_ops.stages.partition.multilevel.tuning import LIGHT, MOST_OF_SHARE, TUNINGS, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.storage import Store
+from partition_ops.system.memory import drop_pages
 from partition_ops.system.progress import NoProgress, Progress
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ logger = logging.getLogger("partition_ops")
 Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
 MOST_CLASSES = 64
+READ = ("graph", "in_degrees", "classes")  # attributes that are read once
 FEW_VALUES = 1 << 16  # from the least to the most: they are counted instead of sorted
 
 
@@ -102,9 +104,18 @@ class Problem:
         """What a node must save to leave its old partition, in the unit of the weights of edges."""
         return self.config.migration_price * self.row_weight
 
+    def but(self, **changes: Any) -> Problem:
+        """Return the problem with other values; it keeps the arrays that have been read."""
+        other = replace(self, **changes)
+        vars(other).update({name: read for name, read in vars(self).items() if name in READ})
+        return other
+
     def forget(self) -> None:
-        """Free the arrays with an entry a node; they are read again when they are used."""
-        for name in ("graph", "in_degrees", "classes"):
+        """Free the arrays with an entry a node, and pages of the graph; they are read again when used."""
+        graph = vars(self).get("graph")
+        if graph is not None:
+            drop_pages(graph.neighbours)
+        for name in READ:
             vars(self).pop(name, None)
 
     @property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,10 @@ from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.multilevel.tuning import USUAL
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem, Weights
+from partition_ops.system.temporary_folders import temporary_folder
 
 TRAIN, CUT = "train", "cut"
+MANY_BYTES = 1 << 29  # of the edges of a model
 HEAVIEST = (1 << 27) - 1  # sum of the weights at a node; searches multiply it by 8, in 32 bits
 
 
@@ -66,14 +70,32 @@ def with_traffic(problem: Problem) -> Problem:
     weights = model.edge_weights(problem.num_parts)
     squares = float(np.dot(weights, weights))
     in_effect = float(weights.sum(dtype=np.float64)) ** 2 / (num_edges * squares) if squares else 1.0
-    problem = replace(problem, traffic=model, uneven=in_effect < problem.tuning.uneven)
+    problem = problem.but(traffic=model, uneven=in_effect < problem.tuning.uneven)
     if not find_engine(problem.config.engine).weighs_edges(problem):
         return problem
     starts = np.asarray(problem.graph.offsets, np.int64)
     sums = add_to_half_edges(edges, weights, starts, problem.graph.narrow_neighbours)
     edge_weights, factor = _whole(sums, starts)
     batches = max(np.count_nonzero(train) / (problem.num_parts * sampling.batch_size), 1.0)  # of a trainer
-    return replace(problem, edge_weights=edge_weights, row_weight=factor / batches)
+    return problem.but(edge_weights=edge_weights, row_weight=factor / batches)
+
+
+@contextmanager
+def set_aside(problem: Problem) -> Iterator[None]:
+    """Keep many edges of the model of the traffic on the disk meanwhile, below ``TMPDIR``.
+
+    Engines partition so large a graph once, and do not look at them. They take 6 bytes an edge: a fifth of
+    the largest process of a job at ten times scale 1.
+    """
+    from partition_ops.traffic.sampled_edges import on_disk
+
+    model = problem.traffic
+    if model is None or model.edges.nbytes < MANY_BYTES:
+        yield
+        return
+    with temporary_folder() as folder:
+        model.edges = on_disk(model.edges, Path(folder))
+        yield
 
 
 def kept_traffic(problem: Problem, parts: Parts) -> dict[str, Any]:

@@ -189,11 +189,11 @@ def tuned(problem: Problem) -> Problem:
     """
     tuning, config = problem.tuning, problem.config
     if _is_large(problem):
-        problem = replace(problem, preset=replace(tuning, pass_settled=tuning.pass_settled_of_large))
+        problem = problem.but(preset=replace(tuning, pass_settled=tuning.pass_settled_of_large))
     one = not problem.classes.any() and config.balance != "edges"
     few = problem.num_parts <= tuning.most_of_kahypar
     if tuning.with_kahypar and one and few and problem.graph.num_half_edges <= tuning.most_work_of_kahypar:
-        return replace(problem, preset=tuning.with_kahypar)
+        return problem.but(preset=tuning.with_kahypar)
     return problem
 
 

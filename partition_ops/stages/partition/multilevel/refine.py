@@ -6,6 +6,7 @@ proposal is checked again before it is entered, so only moves that restore balan
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,7 +172,7 @@ def _all_losses(state: State, nodes: Integers, rooms: list[Room]) -> npt.NDArray
         losses[span] = _losses(state, nodes[span], rooms[thread])
 
     with Batches(len(nodes)) as batches:
-        batches.share(0, len(nodes), look)
+        deque(batches.of(look), maxlen=0)  # in batches, because those of one type may be all that have to go
     return losses
 
 
