@@ -34,7 +34,7 @@ TAKE_BYTES = 1 << 20
 DROP_BYTES, KEPT_BYTES = 64 << 20, 4 << 20
 FEW_LINES = 64 << 10
 KINDS = "biuf"  # dtypes of DGL's tensor files: booleans, integers and floating-point numbers
-MOST_KEPT = 16  # mapped files of a feature; each has a file handle, of which a process has 1,024
+MOST_KEPT = 64  # mapped files of all features; each has a file handle, of which a process has 1,024
 MOST_DIMENSIONS = 32  # of an array; NumPy 2 has more, but not all readers of the output
 TRAINER = "trainer_id"
 
@@ -70,6 +70,7 @@ class FeatureReader:
         feature: The feature.
         rows: Number of nodes or edges of its type.
         rows_per_chunk: The number by chunk, if the metadata has it.
+        kept: Mapped chunks of all features that share it, by key of the feature and number.
 
     Raises:
         InvalidInputError: Any method raises it if a file cannot be read, if the number of rows differs from
@@ -78,13 +79,18 @@ class FeatureReader:
     """
 
     def __init__(
-        self, source: Store, feature: Feature, rows: int, rows_per_chunk: tuple[int, ...] | None
+        self,
+        source: Store,
+        feature: Feature,
+        rows: int,
+        rows_per_chunk: tuple[int, ...] | None,
+        kept: dict[tuple[str, int], _Rows] | None = None,
     ) -> None:
         self._source = source
         self._feature = feature
         self.rows = rows
         self.rows_per_chunk = rows_per_chunk
-        self._kept: dict[int, _Rows] = {}  # of mapped chunks
+        self._kept = {} if kept is None else kept
 
     @cached_property
     def layout(self) -> Layout:
@@ -183,19 +189,21 @@ class FeatureReader:
         step = max(1, TAKE_BYTES // max(1, _row_bytes(self.layout.dtype, self.layout.shape)))
         current = -1
         rows: _Rows | _StreamedRows = _Rows(np.empty(0))
-        for block in ids:
-            begin = 0
-            while begin < len(block):
-                index = int(np.searchsorted(ends, block[begin], side="right"))
-                if index != current:
-                    rows.leave()
-                    current, rows = index, self._open(index)
-                first = int(ends[index]) - self.layout.rows_per_chunk[index]
-                end = min(begin + step, int(np.searchsorted(block, ends[index])))
-                # the cast also converts the byte order
-                yield rows.take(block[begin:end] - first).astype(self.layout.dtype, copy=False)
-                begin = end
-        rows.leave()
+        try:
+            for block in ids:
+                begin = 0
+                while begin < len(block):
+                    index = int(np.searchsorted(ends, block[begin], side="right"))
+                    if index != current:
+                        rows.leave()
+                        current, rows = index, self._open(index)
+                    first = int(ends[index]) - self.layout.rows_per_chunk[index]
+                    end = min(begin + step, int(np.searchsorted(block, ends[index])))
+                    # the cast also converts the byte order
+                    yield rows.take(block[begin:end] - first).astype(self.layout.dtype, copy=False)
+                    begin = end
+        finally:
+            rows.leave()
 
     def chunk_blocks(self, index: int, nbytes: int) -> Iterator[Values]:
         """Yield the rows of a chunk in blocks of about ``nbytes`` bytes, without reading other chunks.
@@ -224,11 +232,13 @@ class FeatureReader:
             if parquet_rows(path, where) == self.layout.rows_per_chunk[index]:
                 step = max(1, TAKE_BYTES // max(1, int(np.prod(self.layout.shape)) * 8))
                 return _StreamedRows(parquet_blocks(path, where, step), self.layout.shape)
-        if self._feature.data.format.name != "numpy" or len(self._feature.data.files) > MOST_KEPT:
-            return _Rows(self.read_chunk(index))
-        if index not in self._kept:  # opening them for each of 64 partitions is a tenth of gathering
-            self._kept[index] = _Rows(self.read_chunk(index))
-        return self._kept[index]
+        key = self._feature.key, index
+        rows = self._kept.get(key)  # opening them for each of 64 partitions is a tenth of gathering
+        if rows is None:
+            rows = _Rows(self.read_chunk(index))
+            if self._feature.data.format.name == "numpy" and len(self._kept) < MOST_KEPT:
+                self._kept[key] = rows
+        return rows
 
     def where(self, index: int) -> str:
         """Return file, feature and number of a chunk, for messages."""
@@ -324,7 +334,7 @@ class _Rows:
         return found
 
     def leave(self) -> None:
-        """Let go of most of the memory: other rows follow later, if at all."""
+        """Drop the resident pages if more than `KEPT_BYTES` were taken."""
         self._drop(KEPT_BYTES)
 
     def _drop(self, most: int) -> None:
@@ -375,11 +385,13 @@ def feature_readers(source: Store, metadata: GraphMetadata) -> dict[str, Feature
         (metadata.node_features, metadata.node_type_id, metadata.num_nodes, metadata.num_nodes_per_chunk),
         (metadata.edge_features, metadata.edge_type_id, metadata.num_edges, metadata.num_edges_per_chunk),
     )
-    readers = {}
+    readers: dict[str, FeatureReader] = {}
+    kept: dict[tuple[str, int], _Rows] = {}
     for features, id_of, counts, per_chunk in kinds:
         for feature in features:
             type_id = id_of(feature.type_name)
-            readers[feature.key] = FeatureReader(source, feature, counts[type_id], per_chunk[type_id])
+            sizes = counts[type_id], per_chunk[type_id]
+            readers[feature.key] = FeatureReader(source, feature, *sizes, kept)
     return readers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -18,7 +19,6 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
-from partition_ops.system.memory import drop_pages
 from partition_ops.system.parallel import cores, map_in_threads
 from partition_ops.traffic.parallel_edges import has_parallel_edges, join_parallel_edges
 
@@ -26,6 +26,7 @@ Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 Block = tuple[int, Ids, Ids]
 MOST_NARROW = 2**31 - 1
+logger = logging.getLogger("partition_ops")
 MOST_READERS = 8  # threads that each read all edges
 PLACED_AT_ONCE = 1 << 26  # bytes of a mapped file that a thread writes to, in any order
 NO_EDGE = -1
@@ -75,15 +76,22 @@ class SampledEdges:
 
 
 def on_disk(edges: SampledEdges, folder: Path) -> SampledEdges:
-    """Return the edges as mapped files of a folder, which take no memory until they are read."""
+    """Return the edges as mapped files of a folder, which take no memory until they are read.
+
+    An array for which the disk has no room stays in memory.
+    """
 
     def put(name: str, array: Ids) -> Ids:
         if not len(array):
             return array
-        mapped = np.memmap(folder / name, array.dtype, mode="w+", shape=array.shape)
-        mapped[:] = array
-        drop_pages(mapped)
-        return mapped
+        path = folder / name
+        try:
+            array.tofile(path)  # an array that is mapped first would end the process if the disk is full
+        except OSError as error:
+            logger.warning("%s stays in memory: %s", path, error)
+            path.unlink(missing_ok=True)
+            return array
+        return np.memmap(path, array.dtype, mode="r+", shape=array.shape)
 
     return SampledEdges(**{one.name: put(one.name, getattr(edges, one.name)) for one in fields(edges)})
 

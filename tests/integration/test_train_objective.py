@@ -16,10 +16,12 @@ from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition import training
 from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.engines import auto
+from partition_ops.stages.partition.multilevel import tries
 from partition_ops.stages.partition.multilevel.descend import cost_of, descend
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, cut_weight
 from partition_ops.stages.partition.multilevel.tries import Tries
-from partition_ops.stages.partition.multilevel.tuning import DEFAULT
+from partition_ops.stages.partition.multilevel.tuning import DEFAULT, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.partition.problem import Problem, most_in_edges
@@ -101,6 +103,22 @@ def test_edges_that_are_set_aside_are_mapped(tmp_path: Path, monkeypatch: pytest
         assert isinstance(after.groups, np.memmap)
         for name in ("first", "groups", "group_nodes", "group_sizes", "joined"):
             np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+
+
+def test_only_the_first_start_of_a_large_graph_ends_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, improve = [], tries.improve
+
+    def watched(*args: Any, tuning: Tuning, **more: Any) -> None:
+        seen.append(tuning.pass_settled)
+        improve(*args, tuning=tuning, **more)
+
+    monkeypatch.setattr(tries, "improve", watched)
+    monkeypatch.setattr(auto, "_is_large", lambda problem: True)
+    task = problem(few_seeds("train_mask"), tmp_path, objective="cut")
+    find_engine("auto").partition(task)
+    assert {*seen} == {DEFAULT.pass_settled, DEFAULT.pass_settled_of_large}
 
 
 def test_a_problem_with_other_values_keeps_what_it_has_read(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ logger = logging.getLogger("partition_ops")
 Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
 MOST_CLASSES = 64
-READ = ("graph", "in_degrees", "classes")  # attributes that are read once
+CACHED_ARRAYS = ("graph", "in_degrees", "classes")  # attributes that `Problem.forget` frees
 FEW_VALUES = 1 << 16  # from the least to the most: they are counted instead of sorted
 
 
@@ -105,9 +105,9 @@ class Problem:
         return self.config.migration_price * self.row_weight
 
     def but(self, **changes: Any) -> Problem:
-        """Return the problem with other values; it keeps the arrays that have been read."""
+        """Return the problem with other values, on which its arrays must not depend: it keeps them."""
         other = replace(self, **changes)
-        vars(other).update({name: read for name, read in vars(self).items() if name in READ})
+        vars(other).update({name: read for name, read in vars(self).items() if name in CACHED_ARRAYS})
         return other
 
     def forget(self) -> None:
@@ -115,7 +115,7 @@ class Problem:
         graph = vars(self).get("graph")
         if graph is not None:
             drop_pages(graph.neighbours)
-        for name in READ:
+        for name in CACHED_ARRAYS:
             vars(self).pop(name, None)
 
     @property

@@ -82,10 +82,10 @@ def with_traffic(problem: Problem) -> Problem:
 
 @contextmanager
 def set_aside(problem: Problem) -> Iterator[None]:
-    """Keep many edges of the model of the traffic on the disk meanwhile, below ``TMPDIR``.
+    """Keep many edges of the model of the traffic on the disk, below ``TMPDIR``, while the block runs.
 
-    Engines partition so large a graph once, and do not look at them. They take 6 bytes an edge: a fifth of
-    the largest process of a job at ten times scale 1.
+    They take 6 bytes an edge: a fifth of the largest process of a job at ten times scale 1. Engines partition
+    so large a graph once, and do not read them but with the effort ``best``.
     """
     from partition_ops.traffic.sampled_edges import on_disk
 

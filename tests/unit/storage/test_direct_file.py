@@ -24,7 +24,10 @@ def some_bytes(size: int) -> bytes:
     return np.random.default_rng(size).bytes(size)
 
 
-@pytest.mark.parametrize("size", [0, 1, BUFFER_BYTES - 1, BUFFER_BYTES, BUFFER_BYTES + 1, LARGE])
+SIZES = [0, 1, 4095, 4096, 4097, 8192, BUFFER_BYTES - 1, BUFFER_BYTES, BUFFER_BYTES + 1, LARGE]
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_the_file_has_the_bytes_and_the_digest(tmp_path: Path, size: int) -> None:
     data, at = some_bytes(size), 0
     with DirectFile(tmp_path / "file") as stream:
@@ -48,6 +51,17 @@ def test_whoever_seeks_back_gets_no_digest(tmp_path: Path) -> None:
         stream.write(b"more")
     assert (tmp_path / "file").read_bytes() == data[:10] + b"changed" + data[17:] + b"more"
     assert stream.sha256 is None
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_few_bytes_can_follow_a_seek_back(tmp_path: Path, size: int) -> None:
+    """Also where the disk has everything, and nothing has gone through the page cache."""
+    data = some_bytes(size)
+    with DirectFile(tmp_path / "file") as stream:
+        stream.write(data)
+        stream.seek(size // 2)
+        stream.write(b"abc")
+    assert (tmp_path / "file").read_bytes() == data[: size // 2] + b"abc" + data[size // 2 + 3 :]
 
 
 def test_an_archive_can_be_written(tmp_path: Path) -> None:

@@ -137,7 +137,10 @@ def best_of(problem: Problem, plan: Plan) -> Parts:
         a half-edge. 4 bytes a half-edge if more than a few nodes have no neighbours.
     """
     tuning = problem.tuning
-    with Tries(problem, nearly_even=_starts_even(problem)) as tries:
+    # whatever the effort is, because what a lower effort makes takes part
+    settled = tuning.pass_settled_of_large if _is_large(problem) else tuning.pass_settled
+    of_first = replace(tuning, pass_settled=settled)
+    with Tries(problem, nearly_even=_starts_even(problem), first=of_first) as tries:
         starts = plan.starts
         if not tries.has_clusters():
             starts = (0, *(clusters for clusters in starts[1:] if clusters))
@@ -183,13 +186,11 @@ def _is_large(problem: Problem) -> bool:
 
 
 def tuned(problem: Problem) -> Problem:
-    """Return the problem with the constants for a large graph, or for one that Mt-KaHyPar can partition.
+    """Return the problem with the constants for a graph that Mt-KaHyPar can partition, if it is one.
 
-    That has one balance constraint, few partitions, and is not large.
+    It has one balance constraint, few partitions, and at most `Tuning.most_work_of_kahypar` half-edges.
     """
     tuning, config = problem.tuning, problem.config
-    if _is_large(problem):
-        problem = problem.but(preset=replace(tuning, pass_settled=tuning.pass_settled_of_large))
     one = not problem.classes.any() and config.balance != "edges"
     few = problem.num_parts <= tuning.most_of_kahypar
     if tuning.with_kahypar and one and few and problem.graph.num_half_edges <= tuning.most_work_of_kahypar:

@@ -172,7 +172,7 @@ def _all_losses(state: State, nodes: Integers, rooms: list[Room]) -> npt.NDArray
         losses[span] = _losses(state, nodes[span], rooms[thread])
 
     with Batches(len(nodes)) as batches:
-        deque(batches.of(look), maxlen=0)  # in batches, because those of one type may be all that have to go
+        deque(batches.of(look), maxlen=0)  # in batches: perhaps only nodes of one type must leave
     return losses
 
 

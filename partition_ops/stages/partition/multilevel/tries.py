@@ -41,7 +41,7 @@ from partition_ops.stages.partition.multilevel.levels import (
 )
 from partition_ops.stages.partition.multilevel.refine import restore_balance
 from partition_ops.stages.partition.multilevel.search import Homes, fill_up
-from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED, REFINED, ROUNDING
+from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED, REFINED, ROUNDING, Tuning
 from partition_ops.stages.partition.problem import Parts, Problem, shares
 from partition_ops.system.parallel import cores
 
@@ -69,7 +69,12 @@ class Tries:
     """
 
     def __init__(
-        self, problem: Problem, limits: Constraints | None = None, *, nearly_even: bool = False
+        self,
+        problem: Problem,
+        limits: Constraints | None = None,
+        *,
+        nearly_even: bool = False,
+        first: Tuning | None = None,
     ) -> None:
         """Prepare to partition a graph.
 
@@ -77,9 +82,11 @@ class Tries:
             problem: The graph, and how to partition it.
             limits: Other constraints than those of the problem.
             nearly_even: Whether every start keeps to `nearly_even_limits`.
+            first: Constants of the first start; those of the problem by default.
         """
         self.problem = problem
         self.tuning = problem.tuning
+        self._first = first or problem.tuning
         self.seed = problem.config.seed * 1009
         self.whole = Graph.of_input(problem.graph, problem.edge_weights)
         self.limits = constraints_of(problem) if limits is None else limits
@@ -285,7 +292,7 @@ class Tries:
         parts = self._metis(levels[-1], seed) if parts is None else parts
         for level in reversed(levels):
             parts = parts[level.labels] if level is not levels[-1] else parts
-            improve(*level[:2], parts, seed, tuning=self.tuning)
+            improve(*level[:2], parts, seed, tuning=self.tuning if number else self._first)
         return self.cycle(parts, parts, seed) if self.tuning.thorough else parts
 
     def contracted(

@@ -108,7 +108,7 @@ class Tuning:
 
     # many partitions have small clusters, with edges of which most are light
     many_parts: int = 16  # more are many
-    dense: int = 32  # half-edges of a cluster: METIS and searches get no lighter ones than these
+    dense: int = 32  # half-edges for each cluster, the heaviest of the graph, that METIS and searches get
 
     # the engine two-level
     over_clusters: Contraction = Contraction(clusters=(32,), shrinking=0.8)
@@ -145,7 +145,8 @@ class Tuning:
     # searches for moves that pay together
     passes: int = 10  # over all nodes at the border
     pass_settled: float = 1e-3  # share of the cut; after a pass that saves less, no other follows
-    pass_settled_of_large: float = 0.02  # the same in a graph that is partitioned once
+    # the same for the first start in a graph that is partitioned once by default
+    pass_settled_of_large: float = 0.02
     sample: int = 1 << 12  # a pass ends when so many nodes save little
     samples: int = 128  # ... or such a share of them
     patience: float = 1.0  # a search ends earlier if this is smaller; alpha of Osipov and Sanders
