@@ -34,7 +34,7 @@ from partition_ops.traffic.model import Sampling, TrafficModel
 from partition_ops.traffic.options import SamplingOptions
 from partition_ops.traffic.preferences import NOWHERE, preferences
 from partition_ops.traffic.report import read_kept_figures
-from partition_ops.traffic.sampled_edges import collect_edges
+from partition_ops.traffic.sampled_edges import collect_edges, on_disk
 from tests.graphs import Edges, SmallGraph, Values
 
 NODES, PARTS = 2000, 4
@@ -103,6 +103,15 @@ def test_edges_that_are_set_aside_are_mapped(tmp_path: Path, monkeypatch: pytest
         assert isinstance(after.groups, np.memmap)
         for name in ("first", "groups", "group_nodes", "group_sizes", "joined"):
             np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+
+
+def test_edges_without_room_on_the_disk_stay_in_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    edges = collect_edges(3, [(0, 3)], 2, [(0, np.array([0, 1]), np.array([1, 2]))])
+    found = on_disk(edges, tmp_path / "missing")
+    assert found.groups is edges.groups
+    assert "stays in memory" in caplog.text
 
 
 def test_only_the_first_start_of_a_large_graph_ends_early(

@@ -213,8 +213,9 @@ def without_light_edges(graph: Graph, count: int, tuning: Tuning) -> Graph:
     """Return a dense graph of clusters of many partitions without its lightest edges.
 
     Their clusters are small, and most edges between these stand for an edge or two that lead anywhere.
-    Without them, METIS takes a third of the time for 64 partitions of 3.9 million edges, and its cut is as
-    small once it has been refined with all edges. With few partitions it would cost up to a tenth of the cut.
+    With 64 for each cluster, METIS takes 1.7 instead of 3.1 s for 64 partitions of 3.9 million edges, and
+    three fifths of that with 32. Its cut is as small once it has been refined with all edges. With few
+    partitions it would cost up to a tenth of the cut.
 
     Args:
         graph: The graph; it is returned as it is if the heaviest edges have less than half of the weight.
