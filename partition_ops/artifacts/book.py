@@ -19,7 +19,6 @@ from partition_ops.artifacts.records import read_record
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.storage import Store
-from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 
 BOOK_VERSION = 1
@@ -153,7 +152,11 @@ def read_stats(output: Store, part: int) -> dict[str, Any]:
 
 def read_all_stats(output: Store, num_parts: int) -> list[dict[str, Any]]:
     """Read the counts of all partitions, several at a time; see `read_stats`."""
-    return [*map_in_threads(lambda part: read_stats(output, part), range(num_parts), workers=REQUESTS)]
+
+    def read(part: int) -> dict[str, Any]:
+        return read_stats(output, part)
+
+    return [*map_in_threads(read, range(num_parts), workers=output.requests)]
 
 
 def _parse(document: dict[str, Any], where: str) -> Book:

@@ -12,7 +12,7 @@ from partition_ops.artifacts.stage import scratch_of_others
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.store import REQUESTS, sha256_of, sha256_of_object
+from partition_ops.storage.store import sha256_of, sha256_of_object
 from partition_ops.system.parallel import map_in_threads
 
 Record = dict[str, Any]
@@ -43,7 +43,7 @@ def read_record(destination: Store, name: str) -> Record:
 
 def read_records(destination: Store, names: Iterable[str]) -> list[Record]:
     """Return the records of several tasks, as `read_record` does."""
-    return [*map_in_threads(lambda name: read_record(destination, name), names, workers=REQUESTS)]
+    return [*map_in_threads(lambda name: read_record(destination, name), names, workers=destination.requests)]
 
 
 def forget_task(destination: Store, name: str) -> None:

@@ -39,7 +39,6 @@ from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
-from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
@@ -401,4 +400,4 @@ def _records(destination: Store) -> dict[str, Record | None]:
 
     keys = (entry.key for entry in destination.list(f"{layout.RECORDS}/"))
     tasks = [task for task in map(layout.task_of, keys) if task is not None]
-    return dict(zip(tasks, map_in_threads(read, tasks, workers=REQUESTS), strict=True))
+    return dict(zip(tasks, map_in_threads(read, tasks, workers=destination.requests), strict=True))

@@ -34,7 +34,8 @@ class DirectFile(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         self._file = _open(path)
-        self._buffer = memoryview(mmap.mmap(-1, BUFFER_BYTES))  # begins at a page
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared pages take the system longer
+        self._buffer = memoryview(mmap.mmap(-1, BUFFER_BYTES, private))  # begins at a page
         self._filled = 0  # bytes of the buffer
         self._begin = 0  # position of the buffer in the file
         self._digest = hashlib.sha256()

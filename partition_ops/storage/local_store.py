@@ -78,6 +78,8 @@ class LocalStore(Store):
         root: The folder; the first write creates it.
     """
 
+    requests = 1  # a thread takes as long to begin as a small file to be read
+
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
         self._made = MadeFolders()

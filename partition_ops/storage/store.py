@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 ATTEMPTS = 5  # to read an object that others remove and write
-REQUESTS = 8  # small requests at a time
 BLOCK_BYTES = 16 << 20
 READS = 2  # range reads at a time
 
@@ -94,9 +93,11 @@ class Store(ABC):
     Attributes:
         uri: URI or path of the root.
         settings: Connection settings for other processes that open the same root; None on a local disk.
+        requests: Small requests to send at a time.
     """
 
     settings: StorageSettings | None = None
+    requests = 8
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/") if uri != "/" else uri
@@ -172,7 +173,7 @@ class Store(ABC):
 
     def stat_all(self, keys: Iterable[str]) -> builtins.list[StoredObject | None]:
         """Return the result of `stat` for each of several objects, with concurrent requests."""
-        return [*map_in_threads(self.stat, keys, workers=REQUESTS)]
+        return [*map_in_threads(self.stat, keys, workers=self.requests)]
 
     @abstractmethod
     def read_bytes(self, key: str) -> bytes:

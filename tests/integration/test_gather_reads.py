@@ -6,13 +6,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import input_objects
 from partition_ops.chunked.metadata import METADATA, load_metadata
+from partition_ops.stages.convert import buckets
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.convert import gather_partitions, scatter_groups
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.convert.plan import make_plan, task_groups
+from partition_ops.stages.convert.plan import make_plan, read_plan, task_groups
 from partition_ops.stages.convert.write_book import write_book
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -54,6 +58,23 @@ def test_a_gather_looks_at_its_input_once(tmp_path: Path) -> None:
     objects = {entry.key for entry in input_objects(LocalStore(source.root), load_metadata(source))}
     assert source.looked_up == dict.fromkeys(objects, 1)
     assert destination.read[layout.record("partition")] <= 2
+
+
+def test_edges_that_stay_mapped_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = LocalStore(library().write(tmp_path / "in"))
+    found = []
+    for name in ("copied", "mapped"):
+        destination, config = LocalStore(tmp_path / name), ConvertConfig(num_hops=2)
+        partition_nodes(PartitionConfig(num_parts=2, engine="random"), source, destination)
+        conversion = Conversion(config, source, destination)
+        scatter_groups(conversion, range(make_plan(conversion).counters["groups"]))
+        blocks = conversion.buckets(read_plan(destination).edge_groups).open(0).blocks
+        assert all(isinstance(rows, np.memmap) == (name == "mapped") for _, rows in blocks)
+        list(gather_partitions(conversion, [0, 1]))
+        files = destination.list("partitions/")
+        found.append({entry.key: destination.read_bytes(entry.key) for entry in files})
+        monkeypatch.setattr(buckets, "MOST_COPIED", -1)
+    assert found[0] == found[1]
 
 
 def test_small_buckets_are_fetched_whole_and_once(

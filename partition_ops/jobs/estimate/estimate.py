@@ -15,7 +15,6 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.options.declare import StageConfig
 from partition_ops.storage import Store
 from partition_ops.storage.local_store import LocalStore
-from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 
 KEPT_BYTES, MOST_KEPT = 4, 250 * MIB  # an edge: memory of earlier stages that the process keeps
@@ -208,7 +207,9 @@ def _done_stages(config: RunConfig, destination: Store) -> frozenset[str]:
     The stages themselves find out whether their input has changed since.
     """
     stages = config.stages()
-    done = map_in_threads(lambda stage: _done(destination, stage, config), stages, workers=REQUESTS)
+    done = map_in_threads(
+        lambda stage: _done(destination, stage, config), stages, workers=destination.requests
+    )
     return frozenset(stage.name for stage, yes in zip(stages, done, strict=True) if yes)
 
 

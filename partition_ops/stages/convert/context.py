@@ -7,7 +7,7 @@ it does not change if the chunks are grouped in another way or scattered with ot
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from partition_ops.artifacts.tasks import Task, Work, input_objects, no_work
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.format import Format, output_formats
+from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
 from partition_ops.stages.convert.ranges import gather_ranges
 from partition_ops.storage import Store, StoredObject
@@ -63,6 +64,7 @@ class Conversion:
         self._lock = threading.Lock()
         self._order: NodeOrder | None = None
         self._size_classes: npt.NDArray[np.uint8] | None = None
+        self._buckets: Buckets | None = None
 
     @cached_property
     def inputs(self) -> list[StoredObject]:
@@ -83,6 +85,26 @@ class Conversion:
     def num_parts(self) -> int:
         read_record(self.destination, "partition")  # says so if it has not been done
         return num_parts_of(self.destination.child(layout.ASSIGNMENT))
+
+    @cached_property
+    def trainers_per_machine(self) -> int:
+        """Number of trainers on a machine that the assignment was made for."""
+        key = f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_SIDECAR}"
+        if not self.destination.exists(key):
+            return 1
+        made_by: dict[str, Any] = self.destination.read_json(key)["made_by"]
+        return int(made_by.get("num_trainers_per_machine", 1))
+
+    def buckets(self, groups: Sequence[int]) -> Buckets:
+        """Return the edges that scatter left in its groups of edges; all partitions read their indices once.
+
+        Raises:
+            InvalidInputError: The edges have not been scattered.
+        """
+        with self._lock:
+            if self._buckets is None:
+                self._buckets = Buckets(self.destination, self.metadata, groups, self.num_parts)
+            return self._buckets
 
     @property
     def gathering_processes(self) -> int:

@@ -21,7 +21,6 @@ from partition_ops.stages.convert.scatter import scatter_group, scatter_memory
 from partition_ops.stages.convert.write_book import write_book
 from partition_ops.storage import Store
 from partition_ops.storage.split_store import keep_local
-from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
@@ -61,7 +60,7 @@ def convert_graph(
         check_apart(source, destination, conversion.metadata)
         parts = range(conversion.num_parts)
         tasks = [conversion.gather_task(part) for part in parts]
-        found = [*map_in_threads(Task.find_result, tasks, workers=REQUESTS)]
+        found = [*map_in_threads(Task.find_result, tasks, workers=destination.requests)]
         missing = [part for part in parts if found[part] is None]
         planned = None if missing else conversion.plan_task().find_result(check="record")
         report(planned or make_plan(conversion))

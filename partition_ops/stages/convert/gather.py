@@ -18,7 +18,6 @@ from partition_ops.errors import UsageError
 from partition_ops.formats.columns import Column, LazyColumns, group_of
 from partition_ops.formats.format import FileWriter, Format, PartitionSize, preferred_reader
 from partition_ops.formats.neutral_partition import Partition
-from partition_ops.stages.convert.buckets import Buckets
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.cost import gather_bytes
 from partition_ops.stages.convert.feature_buckets import FeatureBuckets
@@ -102,8 +101,7 @@ class _Gather:
         self._plan = plan
         self._part = part
         self._writer = writer
-        buckets = Buckets(writer.destination, conversion.metadata, plan.edge_groups, conversion.num_parts)
-        self._graph = PartitionGraph(conversion, buckets, part)
+        self._graph = PartitionGraph(conversion, conversion.buckets(plan.edge_groups), part)
 
     def run(self) -> Counters:
         warn_of_edges(self._conversion, self._part, self._graph.edge_counts.tolist())

@@ -171,7 +171,7 @@ def partition_digests(conversion: Conversion, graph: PartitionGraph) -> Digests:
         "node_orig_ids": orig_nids,
         "edge_orig_ids": orig_eids,
     }
-    trainers = read_trainers(conversion.destination, node_ids)
+    trainers = read_trainers(conversion, node_ids)
     checksums = input_checksums(conversion.destination)
     of_nodes = [
         _files_of(feature, checksums, _chunks_of_nodes(metadata, feature, node_ids))

@@ -8,7 +8,6 @@ k * p to k * p + k - 1 with k trainers on a machine, and an edge has the trainer
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +34,7 @@ def trainer_features(
 
     Peak memory: 8 bytes an inner node.
     """
-    trainers = trainers_per_machine(conversion.destination)
+    trainers = conversion.trainers_per_machine
     if trainers == 1:
         return {}, {}
     metadata = conversion.metadata
@@ -62,25 +61,16 @@ def trainer_features(
     return {f"{name}/{TRAINER}": Column.of(found) for name, found in by_type.items()}, of_edges
 
 
-def trainers_per_machine(destination: Store) -> int:
-    """Return the number of trainers on a machine that the assignment was made for."""
-    key = f"{layout.ASSIGNMENT}/{layout.ASSIGNMENT_SIDECAR}"
-    if not destination.exists(key):
-        return 1
-    made_by: dict[str, Any] = destination.read_json(key)["made_by"]
-    return int(made_by.get("num_trainers_per_machine", 1))
-
-
-def read_trainers(destination: Store, ids: Mapping[str, Ids]) -> list[Ids]:
+def read_trainers(conversion: Conversion, ids: Mapping[str, Ids]) -> list[Ids]:
     """Return (n,) int64 trainers of some nodes of each type; nothing with one trainer a machine.
 
     Args:
-        destination: Root of the run.
+        conversion: The conversion.
         ids: By node type, (n,) int64 type-wise IDs of the input.
     """
-    if trainers_per_machine(destination) == 1:
+    if conversion.trainers_per_machine == 1:
         return []
-    return [_load(destination, node_type, mine) for node_type, mine in ids.items()]
+    return [_load(conversion.destination, node_type, mine) for node_type, mine in ids.items()]
 
 
 def _load(destination: Store, node_type: str, ids: Ids) -> Ids:

@@ -28,7 +28,6 @@ from partition_ops.formats.format import Format, reading_format
 from partition_ops.stages.idmap.carry_over import Numbering, write_carry_over
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.storage import Store
-from partition_ops.storage.store import REQUESTS
 from partition_ops.system.parallel import map_in_threads, unordered_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
@@ -191,7 +190,7 @@ class _Export:
         def arrays_of(part: int) -> dict[str, StoredArray]:
             return in_group(self._form.arrays(self._store, part, group=kind.orig_ids), kind.orig_ids)
 
-        self._parts = [*map_in_threads(arrays_of, range(num_parts), workers=REQUESTS)]
+        self._parts = [*map_in_threads(arrays_of, range(num_parts), workers=self._store.requests)]
         files = [id_map(task, kind.id_map(name), name) for name in totals]
         if config.vectors:
             files += [vector(task, kind.vector(name), name, total) for name, total in totals.items()]

@@ -27,6 +27,7 @@ Labels = npt.NDArray[np.int32]
 NOTHING = np.zeros(0, np.int64)
 NO_LABELS = np.zeros(0, np.int32)
 NOWHERE = -1
+MOST_COUNTED_BITS = 16  # of a value; 2**16 counts fit the second-level cache
 
 
 class Graph(NamedTuple):
@@ -227,12 +228,33 @@ def without_light_edges(graph: Graph, count: int, tuning: Tuning) -> Graph:
     most = tuning.dense * graph.num_nodes
     if count <= tuning.many_parts or graph.num_half_edges <= most or not len(graph.node_weights):
         return graph
-    place = graph.num_half_edges - most
     weights = graph.edge_weights
-    kept = weights > np.partition(weights, place)[place]
+    kept = weights > value_at(weights, graph.num_half_edges - most)
     if 2 * weights[kept].sum() < weights.sum():
         return graph
     before = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=before[1:])
     offsets = before[graph.offsets]
     return graph._replace(offsets=offsets, neighbours=graph.neighbours[kept], edge_weights=weights[kept])
+
+
+def value_at(values: Integers, place: int) -> int:
+    """Return what would be at a place of the sorted ``values``, which are 0 or more.
+
+    It counts them by their first bits. Weights of edges have few different values, with which
+    `numpy.partition` takes twenty times as long: a second of the partitioning of 3.9 million edges into 64
+    partitions.
+
+    Peak memory: 16 bytes a value.
+    """
+    first = 0
+    while True:
+        shift = max(int(values.max()).bit_length() - MOST_COUNTED_BITS, 0)
+        groups = values >> shift
+        ends = np.cumsum(np.bincount(groups))
+        group = int(np.searchsorted(ends, place, side="right"))
+        first += group << shift
+        if shift == 0:
+            return first
+        place -= int(ends[group - 1]) if group else 0
+        values = values[groups == group] - (group << shift)

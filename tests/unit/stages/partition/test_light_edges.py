@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph, without_light_edges
+from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph, value_at, without_light_edges
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT
 
 DENSE, MANY = DEFAULT.dense, DEFAULT.many_parts + 1
@@ -51,3 +53,12 @@ def test_a_sparse_graph_keeps_its_edges() -> None:
 def test_few_partitions_get_all_edges() -> None:
     graph = complete(communities(100))
     assert without_light_edges(graph, MANY - 1, DEFAULT) is graph
+
+
+WEIGHTS = st.one_of(st.integers(0, 3), st.integers(0, 2**17), st.integers(0, 2**62))
+
+
+@given(st.lists(WEIGHTS, min_size=1), st.data())
+def test_the_value_at_a_place_is_that_of_the_sorted_values(values: list[int], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(values) - 1))
+    assert value_at(np.array(values, np.int64), place) == sorted(values)[place]
