@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.chunked.sorted_keys import sorted_keys
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage.local_errors import explain_full_disk
 from partition_ops.system.compilation import compiled, compiled_inline, unsigned
@@ -29,7 +30,7 @@ Places = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
 MIX = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: spreads consecutive keys over all hashes
 MOST_FILTER_BITS = 26
 EXAMPLES = 10  # keys of duplicates that are reported
-BYTES_PER_EDGE = 24  # the key, its sorted copy, and the comparison
+BYTES_PER_EDGE = 24  # the key, its sorted copy, its last 32 bits, and the comparison
 BYTES_PER_BUCKET_EDGE = 48  # also its place, and the row of the file
 MOST_BUCKETS = 1024
 KEYS_AT_ONCE = 1 << 20  # a thread allocates room for so many
@@ -309,17 +310,18 @@ def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:
         types: Keys of the edges by edge type ID.
 
     Returns:
-        The result. Peak memory: a copy of the keys, and 40 bytes for each edge that has a duplicate.
+        The result. Peak memory: one and a half copies of the keys, and 40 bytes for each edge that has a
+        duplicate.
     """
     duplicates, distinct = {}, []
     for type_id, keys in types.items():
-        ordered = _sorted([block.values for block in keys])
+        ordered = sorted_keys([block.values for block in keys])
         again = ordered[1:] == ordered[:-1]
         if again.any():
             duplicates[type_id] = _repeated(keys, np.unique(ordered[1:][again]))
             ordered = np.concatenate([ordered[:1], ordered[1:][~again]])
         distinct.append(ordered)
-    merged = distinct[0] if len(distinct) == 1 else _sorted(distinct)
+    merged = distinct[0] if len(distinct) == 1 else sorted_keys(distinct)
     same = merged[1:] == merged[:-1]
     if same.any():
         merged = np.concatenate([merged[:1], merged[1:][~same]])
@@ -348,14 +350,7 @@ def _merged(blocks: Sequence[Repeated]) -> Repeated:
         for place, key in zip(block.places[: len(block.keys)].tolist(), block.keys.tolist(), strict=True)
     )
     keys = np.array([key for _, key in known[:EXAMPLES]], np.int64)
-    return Repeated(_sorted([block.places for block in blocks]), keys)
-
-
-def _sorted(arrays: Sequence[Ids]) -> Ids:
-    """Return the values of all arrays, sorted, as a new array."""
-    merged = np.concatenate([np.empty(0, np.int64), *arrays])
-    merged.sort()
-    return merged
+    return Repeated(sorted_keys([block.places for block in blocks]), keys)
 
 
 def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Repeated:
