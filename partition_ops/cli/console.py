@@ -7,10 +7,12 @@ import logging
 import re
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 from partition_ops.errors import PartitionOpsError, VerificationError
 
+MOST_CALLS = 10  # that a defect shows
 CREDENTIALS = re.compile(r"(https?://)[^\s/'\"]*[^\s'\"]*@")
 
 
@@ -48,6 +50,12 @@ class Console:
     def traceback(self) -> None:
         """Print the traceback of the error that is being handled."""
         self.note(traceback.format_exc())
+
+    def last_calls(self, error: BaseException) -> None:
+        """Print where an error was raised, the innermost call first: files and lines, and no values."""
+        calls = traceback.extract_tb(error.__traceback__, limit=-MOST_CALLS)
+        lines = [f"    {Path(one.filename).name}, line {one.lineno}, in {one.name}" for one in calls]
+        self.note("\n".join(["  raised in:", *reversed(lines)]))
 
     def result(self, value: Any) -> None:
         """Print the result, for machines."""

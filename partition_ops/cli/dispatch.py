@@ -240,5 +240,6 @@ def _defect(error: Exception, console: Console, arguments: argparse.Namespace) -
     if arguments.verbose:
         console.traceback()
     else:
-        console.note("This is a defect of ours: please report it with what --verbose prints.")
+        console.last_calls(error)  # it may not happen again
+        console.note("This is a defect of ours: please report it, best with what --verbose prints.")
     return 1
