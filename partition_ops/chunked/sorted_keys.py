@@ -24,20 +24,20 @@ BITS = 32  # of a key in its range, if there are not too many ranges
 
 
 def sorted_keys(arrays: Sequence[Ids]) -> Ids:
-    """Return the values of all arrays, 0 or more, sorted, as a new array.
+    """Return the values of all arrays, sorted, as a new array.
 
     Args:
-        arrays: (n,) int64 each.
+        arrays: (n,) int64 each; with a value below 0, all are sorted at once.
 
     Peak memory: the result, and half as much.
     """
     count = sum(map(len, arrays))
     largest = max((int(array.max()) for array in arrays if len(array)), default=0)
-    if count < FEW:
+    if count < FEW or any(array.min(initial=0) < 0 for array in arrays):
         merged = np.concatenate([np.empty(0, np.int64), *arrays])
         merged.sort()
         return merged
-    bits, of_count = largest.bit_length(), (count // OF_A_RANGE).bit_length()
+    bits, of_count = largest.bit_length(), (count // OF_A_RANGE).bit_length()  # of a value; of its range
     of_number = max(bits - BITS, of_count)
     narrow = 1 << of_number <= MOST_RANGES
     shift = max(bits - (of_number if narrow else of_count), 0)
@@ -65,7 +65,7 @@ def _count(values: Ids, shift: int, counts: Ids) -> None:
 
 @compiled
 def _deal(values: Ids, kept: int, shift: int, places: Ids, rest: npt.NDArray[Any]) -> None:
-    """Write the last bits of each value, up to 62, to the next place of its range."""
+    """Write the last bits of each value, up to all 63, to the next place of its range."""
     last = (np.int64(1) << kept) - 1
     for value in values:
         number = unsigned(value >> shift)
