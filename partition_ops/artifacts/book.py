@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,11 +153,7 @@ def read_stats(output: Store, part: int) -> dict[str, Any]:
 
 def read_all_stats(output: Store, num_parts: int) -> list[dict[str, Any]]:
     """Read the counts of all partitions, several at a time; see `read_stats`."""
-
-    def read(part: int) -> dict[str, Any]:
-        return read_stats(output, part)
-
-    return [*map_in_threads(read, range(num_parts), workers=output.requests)]
+    return [*map_in_threads(partial(read_stats, output), range(num_parts), workers=output.requests)]
 
 
 def _parse(document: dict[str, Any], where: str) -> Book:
