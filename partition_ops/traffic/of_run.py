@@ -14,7 +14,7 @@ from partition_ops.storage import Store
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.traffic.model import Mask, Sampling, TrafficModel
 from partition_ops.traffic.plan import mapped_bytes
-from partition_ops.traffic.sampled_edges import read_sampled_edges
+from partition_ops.traffic.sampled_edges import reached, read_sampled_edges
 
 
 @contextmanager
@@ -51,4 +51,5 @@ def model_of_run(
             folder = Path(stack.enter_context(temporary_folder()))
         inside = assignment.parts if num_hops == 0 else None
         edges = read_sampled_edges(source, metadata, dropped, parts=inside, folder=folder)
+        edges = reached(edges, train, len(sampling.fanouts))
         yield TrafficModel(edges, train, sampling, node_ranges=metadata.node_ranges, folder=folder)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
-from partition_ops.system.parallel import cores, map_in_threads
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.traffic.parallel_edges import has_parallel_edges, join_parallel_edges
 
 Ids = npt.NDArray[Any]
@@ -27,9 +26,9 @@ Counts = npt.NDArray[np.int64]
 Block = tuple[int, Ids, Ids]
 MOST_NARROW = 2**31 - 1
 logger = logging.getLogger("partition_ops")
-MOST_READERS = 8  # threads that each read all edges
-PLACED_AT_ONCE = 1 << 26  # bytes of a mapped file that a thread writes to, in any order
-NO_EDGE = -1
+RANGE_BYTES = 1 << 22  # of the groups of a range's edges: what a thread writes to in any order
+MOST_RANGES = 256
+RENUMBERED = 1 << 20  # edges at a time
 
 
 @dataclass(frozen=True)
@@ -154,14 +153,18 @@ def _keep(first: Counts, groups: Ids, kept: Ids, numbers: Ids) -> int:
 class EdgeCollector:
     """Sorts edges by source, and numbers their groups.
 
+    Edges are dealt to ranges of sources as they come. So what is written in any order later, the edges of a
+    range and their number by source, stays in the cache of the processor; and, where a file does not fit into
+    memory, no page of it is read again and again.
+
     Args:
         num_nodes: Number of nodes of all types.
         destinations: By edge type ID, the homogeneous ID of the first node of the type of its destinations,
             and the number of nodes of that type.
-        num_edges: Number of positions of edges.
-        folder: Folder for the arrays, which are then mapped files.
+        num_edges: Largest number of edges.
+        folder: Folder for the arrays, which are then files.
 
-    Peak memory: 24 bytes a node, 12 bytes for each node of the destinations of every edge type, and 12 bytes
+    Peak memory: 8 bytes a node, 12 bytes for each node of the destinations of every edge type, and 12 bytes
     an edge (up to twice that beyond 2**31 nodes or groups), which are files if there is a folder; 28 bytes a
     group. If there are parallel edges, 24 bytes a node and 48 a joined group in addition. The result keeps 8
     bytes a node, 12 a group, and a third of the bytes an edge.
@@ -180,62 +183,81 @@ class EdgeCollector:
         self._offsets = np.cumsum([0, *(count for _, count in destinations)])
         self._node = np.dtype(np.int32 if num_nodes <= MOST_NARROW else np.int64)
         self._group = np.dtype(np.int32 if self._offsets[-1] <= MOST_NARROW else np.int64)
-        self._src = _array(folder, "sources", num_edges, self._node)
-        self._dense = _array(folder, "dense", num_edges, self._group)
-        self._src[:] = NO_EDGE
+        wanted = min(num_edges * self._group.itemsize // RANGE_BYTES + 1, MOST_RANGES)
+        self._bits = max(-(-num_nodes // wanted) - 1, 0).bit_length()  # 2**bits nodes in a range
+        self._ranges = -(-num_nodes >> self._bits)
+        self._ends = _array(folder, "ends", 2 * num_edges, np.promote_types(self._node, self._group))
+        self._taken, self._lock = 0, threading.Lock()
+        # position of each block, its edges by range, and its (2, n) ends, by range
+        self._blocks: list[tuple[int, Counts, Ids]] = []
 
-    def add(self, position: Any, type_id: int, src: Ids, dst: Ids) -> None:
-        """Add edges of one type; several threads can add edges at different positions.
+    def add(self, position: int, type_id: int, src: Ids, dst: Ids) -> None:
+        """Add edges of one type; several threads can add edges.
 
         Args:
-            position: (n,) position of each edge, or the slice of them. The out-edges of a node get the order
-                of their positions; a position may stay without an edge.
+            position: The blocks of all calls are taken in the ascending order of their positions. The
+                out-edges of a node get the order of the blocks, and in a block that of its edges.
             type_id: Edge type ID.
             src: (n,) homogeneous IDs.
             dst: (n,) homogeneous IDs.
         """
-        self._src[position] = src
-        self._dense[position] = dst + (self._offsets[type_id] - self._starts[type_id])
+        if not len(src):
+            return
+        counts, places = np.zeros((2, self._ranges), np.int64)
+        with self._lock:
+            ends = self._ends[self._taken : self._taken + 2 * len(src)].reshape(2, -1)
+            self._taken += ends.size
+            self._blocks.append((position, counts, ends))
+        shift = int(self._offsets[type_id] - self._starts[type_id])
+        _deal(src, dst, shift, self._bits, counts, places, ends)
 
     def finish(self) -> SampledEdges:
         """Return the edges; nothing can be added after this."""
-        first = zeros(self._folder, "first", (self._num_nodes + 1,), np.int64)
+        first, groups = self._placed()
         sizes = zeros(self._folder, "sizes", (int(self._offsets[-1]),), np.int64)
-        sums = [(self._src, first[1:]), (self._dense, sizes)]
-        deque(map_in_threads(lambda pair: _count(self._src, *pair), sums), maxlen=0)
-        del sums
-        np.cumsum(first, out=first)
+        _count(groups, sizes)
         kept = np.flatnonzero(sizes)
         numbers = _array(self._folder, "numbers", len(sizes), self._group)
         np.cumsum(sizes > 0, out=numbers)
         numbers -= 1
-        groups = self._placed(first, numbers)
-        self._src = self._dense = numbers = np.empty(0, self._group)
+        pieces = (groups[at : at + RENUMBERED] for at in range(0, len(groups), RENUMBERED))
+        deque(map_in_threads(lambda piece: _renumber(piece, numbers), pieces), maxlen=0)
+        numbers = np.empty(0, self._group)
         types = np.searchsorted(self._offsets[1:], kept, side="right")
         nodes = (kept + (self._starts - self._offsets[:-1])[types]).astype(self._node)
         return _joined(SampledEdges(first, groups, nodes, sizes[kept]))
 
-    def _placed(self, first: Counts, numbers: Ids) -> Ids:
-        """Return the groups of the edges by source."""
-        groups = _array(self._folder, "groups", int(first[-1]), self._group)
-        places = _array(self._folder, "places", self._num_nodes, np.dtype(np.int64))
-        places[:] = first[:-1]
-        place = partial(_place, self._src, self._dense, numbers, places, groups)
-        deque(map_in_threads(lambda ends: place(*ends), self._ranges(first, groups)), maxlen=0)
-        return groups
+    def _placed(self) -> tuple[Counts, Ids]:
+        """Return where the edges of each source begin, and by source the number of each edge's group.
 
-    def _ranges(self, first: Counts, groups: Ids) -> Iterator[tuple[int, int]]:
-        """Return ranges of sources with about as many edges each; a thread reads all to place those of one.
-
-        In a file, a range is so small that its pages stay in memory. In a file that does not fit, each edge
-        would read a page again: at scale 10 in 1.3 GiB, 400 instead of 20 GB.
+        Groups without edges have numbers here.
         """
-        count = min(cores(), MOST_READERS)
-        if self._folder is not None:
-            count = max(count, groups.nbytes // PLACED_AT_ONCE)
-        bounds = np.searchsorted(first[:-1], np.linspace(0, first[-1], count + 1))
-        bounds[-1] = self._num_nodes
-        return pairwise(bounds.tolist())
+        blocks = sorted(self._blocks, key=lambda block: block[0])
+        self._blocks, self._ends = [], np.empty(0, self._ends.dtype)
+        counts = np.array([of_ranges for _, of_ranges, _ in blocks]).reshape(-1, self._ranges)
+        ends = np.cumsum(counts, axis=1)
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.sum(axis=0, dtype=np.int64))])
+        first = zeros(self._folder, "first", (self._num_nodes + 1,), np.int64)
+        groups = _array(self._folder, "groups", int(bounds[-1]), self._group)
+
+        def place(number: int) -> None:
+            pieces = [
+                dealt[:, end - count : end]
+                for (*_, dealt), count, end in zip(blocks, counts[:, number], ends[:, number], strict=True)
+                if count
+            ]
+            node = number << self._bits
+            after = first[node + 1 : node + 1 + (1 << self._bits)]
+            for sources, _ in pieces:
+                _count(sources - node, after)
+            np.cumsum(after, out=after)
+            after += bounds[number]
+            places = np.concatenate([bounds[number : number + 1], after[:-1]])
+            for sources, dense in pieces:
+                _place(sources, dense, node, places, groups)
+
+        deque(map_in_threads(place, range(self._ranges)), maxlen=0)
+        return first, groups
 
 
 def _joined(edges: SampledEdges) -> SampledEdges:
@@ -281,7 +303,7 @@ def collect_edges(
     collector = EdgeCollector(num_nodes, destinations, num_edges, folder=folder)
     at = 0
     for type_id, src, dst in blocks:
-        collector.add(slice(at, at + len(src)), type_id, src, dst)
+        collector.add(at, type_id, src, dst)
         at += len(src)
     return collector.finish()
 
@@ -321,14 +343,15 @@ def read_sampled_edges(
 
     def add(chunk: EdgeChunk) -> None:
         type_id = chunk.edge_type_id
+        before = metadata.edge_offsets[type_id]
         src, dst = (offsets[end] for end in ends[type_id])
         for block in reader.blocks(chunk):
-            position = block.edge_ids + metadata.edge_offsets[type_id]
             begins, ends_at = block.src + src, block.dst + dst
             if parts is not None:
                 inside = parts[begins] == parts[ends_at]
-                position, begins, ends_at = position[inside], begins[inside], ends_at[inside]
-            collector.add(position, type_id, begins, ends_at)
+                begins, ends_at = begins[inside], ends_at[inside]
+            if len(begins):
+                collector.add(int(block.edge_ids[0]) + before, type_id, begins, ends_at)
 
     deque(map_in_threads(add, reader.chunks()), maxlen=0)
     pa.default_memory_pool().release_unused()  # memory that the readers keep for the next file
@@ -349,31 +372,58 @@ def zeros(folder: Path | None, name: str, shape: tuple[int, ...], dtype: npt.DTy
 
 
 @compiled
-def _count(src: Ids, keys: Ids, counts: Counts) -> None:
-    """Count the edges by a key, without positions that have no edge."""
-    for i in range(len(keys)):
-        if src[i] >= 0:
-            counts[unsigned(keys[i])] += 1
+def _deal(src: Ids, dst: Ids, shift: int, bits: int, counts: Counts, places: Counts, ends: Ids) -> None:
+    """Write the ends of edges by range of their sources, in their order in each range.
+
+    Args:
+        src: (n,) sources.
+        dst: (n,) destinations.
+        shift: What is added to these.
+        bits: A range has 2**bits sources.
+        counts: (ranges,) int64, zeros; output: the number of edges of each range.
+        places: (ranges,) int64, overwritten.
+        ends: (2, n) output.
+    """
+    for i in range(len(src)):
+        counts[unsigned(src[i] >> bits)] += 1
+    end = 0
+    for number in range(len(counts)):
+        places[number], end = end, end + counts[number]
+    for i in range(len(src)):
+        at = unsigned(src[i] >> bits)
+        place = unsigned(places[at])
+        ends[0, place], ends[1, place] = src[i], dst[i] + shift
+        places[at] += 1
 
 
 @compiled
-def _place(src: Ids, dense: Ids, numbers: Ids, places: Counts, groups: Ids, begin: int, end: int) -> None:
-    """Write the group of each edge of some sources behind the earlier ones of its source.
+def _count(keys: Ids, counts: Counts) -> None:
+    for i in range(len(keys)):
+        counts[unsigned(keys[i])] += 1
+
+
+@compiled
+def _place(src: Ids, dense: Ids, first_node: int, places: Counts, groups: Ids) -> None:
+    """Write the groups of edges behind the earlier ones of their sources.
 
     Args:
-        src: (positions,) sources; negative without an edge.
-        dense: (positions,) numbers of the groups, with those that have no edge.
-        numbers: By these, the number among the groups that have edges.
+        src: (n,) sources.
+        dense: (n,) groups.
+        first_node: The first source of ``places``.
         places: (nodes,) int64, where the next edge of each source goes; changed.
-        groups: (edges,) output.
-        begin: First source.
-        end: Last source, excluded.
+        groups: Output.
     """
     for i in range(len(src)):
-        node = np.int64(src[i])
-        if begin <= node < end:
-            groups[unsigned(places[unsigned(node)])] = numbers[unsigned(dense[i])]
-            places[unsigned(node)] += 1
+        node = unsigned(src[i] - first_node)
+        groups[unsigned(places[node])] = dense[i]
+        places[node] += 1
+
+
+@compiled
+def _renumber(groups: Ids, numbers: Ids) -> None:
+    """Replace each number by another one."""
+    for i in range(len(groups)):
+        groups[i] = numbers[unsigned(groups[i])]
 
 
 def add_to_half_edges(edges: SampledEdges, weights: Ids, offsets: Counts, neighbours: Ids) -> Ids:

@@ -233,18 +233,20 @@ def test_passes_leave_out_what_their_trainers_cannot_reach(
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("at_once", [8, 1 << 10, 1 << 26])
-def test_edges_are_placed_range_by_range_in_files(
-    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("range_bytes", [8, 1 << 10, 1 << 26])
+@pytest.mark.parametrize("in_files", [False, True])
+def test_edges_are_placed_range_by_range(
+    range_bytes: int, in_files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edges = random_edges(4, reverses=True)
     destinations = [(STARTS[dst == "b"], NODES[dst]) for _, dst, *_ in edges]
     blocks = [(number, src, dst) for number, (_, _, src, dst) in enumerate(edges)]
     size = sum(len(src) for _, src, _ in blocks)
-    monkeypatch.setattr("partition_ops.traffic.sampled_edges.PLACED_AT_ONCE", at_once)
-    found = collect_edges(1300, destinations, size, blocks, folder=tmp_path)
-    assert isinstance(found.groups, np.memmap)
-    np.testing.assert_array_equal(found.first, (expected := collected(edges)).first)
+    expected = collected(edges)
+    monkeypatch.setattr("partition_ops.traffic.sampled_edges.RANGE_BYTES", range_bytes)
+    found = collect_edges(1300, destinations, size, blocks, folder=tmp_path if in_files else None)
+    assert isinstance(found.groups, np.memmap) == in_files
+    np.testing.assert_array_equal(found.first, expected.first)
     np.testing.assert_array_equal(found.groups, expected.groups)
 
 
