@@ -20,6 +20,7 @@ from local_stack.s3_server import S3Access
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.jobs.copy import copy_tree
 from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage.local_store import LocalStore
 from partition_ops.system.progress import terminal_progress
 
 MODULE = "examples.python_environment"
@@ -139,7 +140,7 @@ def upload_graph(example: Example, graph: Path, settings: StorageSettings, uri: 
     The file that names all others is removed first and written last.
     """
     uri = uri or example.uri
-    with open_store(str(graph)) as source, open_store(uri, settings) as store:
+    with LocalStore(graph) as source, open_store(uri, settings) as store:  # no root that runs may use
         store.delete([example.document])
         store.delete([entry.key for entry in store.list()])
         copied = copy_tree(source, store, progress=terminal_progress())

@@ -25,7 +25,7 @@ from local_stack.__main__ import main
 from local_stack.airflow import INPUT_URI, airflow_environment
 from local_stack.airflow_api import AirflowApi, TaskState
 from local_stack.demo import DemoOptions
-from local_stack.example_graph import EXAMPLES, write_environment
+from local_stack.example_graph import EXAMPLES, PYTHON_ENVIRONMENT, upload_graph, write_environment
 from local_stack.folders import PROJECT, Folders, State, is_running, load_secrets, write_state
 from local_stack.processes import Service, StackError, free_port, stop_together
 from local_stack.s3_server import S3Access
@@ -33,6 +33,7 @@ from local_stack.stack import refuse_if_busy, status
 from local_stack.upload import documents_of, upload, upload_to
 from local_stack.watch import RunWatch, print_summary, stage_seconds
 from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage.local_store import LocalStore
 from tests.graphs import library
 
 SPAWN = "import subprocess, sys; p = subprocess.Popen(['sleep', '1000']); print(p.pid, flush=True); p.wait()"
@@ -445,3 +446,14 @@ def test_the_demo_may_take_some_packages_only(
     assert built("packaging pluggy")[0] == 2
     assert "existing graph is used" in built("pluggy  packaging")[1]
     assert built("packaging pluggy iniconfig")[0] == 3
+
+
+def test_an_example_is_uploaded_where_only_some_roots_are_allowed(
+    s3_settings: StorageSettings, s3_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in docker-compose.yaml, whose demo uploads a folder of its own."""
+    monkeypatch.setenv("PARTITION_OPS_ALLOWED_ROOTS", s3_root)
+    graph = library().write(tmp_path / "graph")
+    upload_graph(PYTHON_ENVIRONMENT, graph, s3_settings, f"{s3_root}/in")
+    with open_store(f"{s3_root}/in", s3_settings) as store:
+        assert {entry.key for entry in store.list()} == {entry.key for entry in LocalStore(graph).list()}
