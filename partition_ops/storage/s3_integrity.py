@@ -1,8 +1,9 @@
 """Checks of the bytes that S3 sends and receives, and the repetition of requests that fail.
 
 Every upload carries its MD5, which the server compares. A read is compared with the ETag of its object where
-that is an MD5. Otherwise, and for a part of an object, a read over plain HTTP is repeated until two reads are
-equal; over TLS the connection itself detects other bytes. docs/decisions/storage-on-s3.md has the reasons.
+that is an MD5, and a part of an object with a checksum that the caller knows. Otherwise, a read over plain
+HTTP is repeated until two reads are equal; over TLS the connection itself detects other bytes.
+docs/decisions/storage-on-s3.md has the reasons.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import random
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -124,6 +126,28 @@ def read_until_certain(
         f"{where} arrives with different bytes each time",
         found=f"{READS} reads, no two of which are equal",
         remedy="Check the network and the server; use https:// if the server supports it. Then retry.",
+    )
+
+
+def read_until_right(read: Callable[[], bytes], where: str, crc32: int) -> bytes:
+    """Return bytes that have a checksum.
+
+    Args:
+        read: Reads the bytes from the server.
+        where: URI, for the message.
+        crc32: The checksum.
+
+    Raises:
+        TransientStorageError: The bytes never have it.
+    """
+    for _ in range(READS):
+        found = repeat(read)
+        if zlib.crc32(found) == crc32:
+            return found
+    raise TransientStorageError(
+        f"{where} does not have the bytes that were written",
+        found=f"{READS} reads with another checksum",
+        remedy="Check network and disks. Delete the object and repeat the stage that wrote it.",
     )
 
 

@@ -28,6 +28,7 @@ from partition_ops.storage.s3_integrity import (
     READS,
     etag_of,
     read_until_certain,
+    read_until_right,
     repeat,
 )
 from partition_ops.storage.s3_known import ABSENT, SMALL_BYTES, Known
@@ -158,7 +159,7 @@ class S3Reader(Store):
         except InvalidInputError:  # there is no other one
             return None
 
-    def read_range(self, key: str, begin: int, end: int) -> bytes:
+    def read_range(self, key: str, begin: int, end: int, *, crc32: int | None = None) -> bytes:
         if end <= begin:
             return b""
         full, _ = self._state(key)
@@ -170,10 +171,13 @@ class S3Reader(Store):
         known = self._connection.known.find(full)
         if known is not None and known.entry is not None and known.entry.size <= SMALL_BYTES:
             return self._read(key)[begin:end]
-        return self._read(key, (begin, end))
+        return self._read(key, (begin, end), crc32)
 
-    def _read(self, key: str, part: tuple[int, int] | None = None) -> bytes:
-        """Return an object, or the bytes of it from the first number up to the second."""
+    def _read(self, key: str, part: tuple[int, int] | None = None, crc32: int | None = None) -> bytes:
+        """Return an object, or the bytes of it from the first number up to the second.
+
+        If their checksum is known, they are compared with that.
+        """
         (full, known), etag = self._state(key), ""
         if known == ABSENT:
             raise missing_object(self.uri_of(key))
@@ -194,6 +198,8 @@ class S3Reader(Store):
             return part is None and etag == etag_of([data])
 
         with self._explain_errors(key):
+            if crc32 is not None:
+                return read_until_right(read, self.uri_of(key), crc32)
             data = repeat(read)
             is_md5 = part is None and MD5.fullmatch(etag) is not None and "-" not in etag
             if not good(data) and (self._connection.plain or (is_md5 and not self._connection.other_etags)):

@@ -196,11 +196,19 @@ class Store(ABC):
                     return None
         return self.read_bytes(key)
 
-    def read_range(self, key: str, begin: int, end: int) -> bytes:
+    def read_range(self, key: str, begin: int, end: int, *, crc32: int | None = None) -> bytes:
         """Return the bytes of an object from ``begin`` up to ``end``; only these are downloaded from S3.
+
+        Args:
+            key: Key of the object.
+            begin: First byte.
+            end: Last byte, excluded.
+            crc32: Checksum of these bytes, if the caller knows it. A read over plain HTTP is then compared
+                with it, in place of a second read.
 
         Raises:
             InvalidInputError: The object does not exist.
+            TransientStorageError: The bytes that arrive do not have the checksum.
         """
         with self.local_copy(key).open("rb") as stream:
             stream.seek(begin)

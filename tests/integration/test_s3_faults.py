@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from benchmarks.s3_jobs import RequestCounter
 from partition_ops.errors import TransientStorageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
@@ -46,6 +48,7 @@ def test_one_call_gets_through(s3_settings: StorageSettings, s3_root: str, tmp_p
 READS: dict[str, Callable[[Store], object]] = {
     "whole": lambda store: store.read_bytes("a"),
     "part": lambda store: store.read_range("a", 10, 2990),
+    "part with a checksum": lambda store: store.read_range("a", 10, 2990, crc32=zlib.crc32(DATA[10:2990])),
     "copy": lambda store: store.local_copy("a").read_bytes(),
     "list": lambda store: [*store.list()],
 }
@@ -67,6 +70,23 @@ def test_a_flipped_bit_is_noticed(
             with open_store(s3_root, settings) as store:
                 assert {name: read(store) for name, read in READS.items()} == right
     assert faults.seen["flipped"] > 2
+
+
+def test_a_part_with_a_known_checksum_is_read_once(s3_settings: StorageSettings, s3_root: str) -> None:
+    with open_store(s3_root, s3_settings) as store:
+        store.write_bytes("a", DATA)
+    for crc32, expected in ((None, 2), (zlib.crc32(DATA[10:2990]), 1)):
+        with RequestCounter().counting() as seen, open_store(s3_root, s3_settings) as store:
+            assert store.read_range("a", 10, 2990, crc32=crc32) == DATA[10:2990]
+        assert (
+            sum(count for (verb, key), count in seen.items() if verb == "GET" and key.endswith("/a"))
+            == expected
+        )
+    with (
+        open_store(s3_root, s3_settings) as store,
+        pytest.raises(TransientStorageError, match="does not have the bytes that were written"),
+    ):
+        store.read_range("a", 10, 2990, crc32=0)
 
 
 def test_a_flipped_bit_of_a_lock_is_noticed(

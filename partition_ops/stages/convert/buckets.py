@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import asdict, dataclass, field
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,25 @@ class BucketIndex:
     edge_types: list[int] = field(default_factory=list)  # the edge type ID of each segment, ascending
     # the number of edges of each partition in each segment
     counts: list[list[int]] = field(default_factory=list)
+    # CRC-32 of what each partition has of each segment; None if the buckets stay on the local disk
+    checksums: list[list[int] | None] = field(default_factory=list)
 
-    def add(self, edge_type_id: int, counts: Counts) -> None:
+    def add(self, edge_type_id: int, counts: Counts, checksums: list[int] | None) -> None:
         self.edge_types.append(edge_type_id)
         self.counts.append(counts.tolist())
+        self.checksums.append(checksums)
 
     def to_json(self) -> dict[str, Any]:
-        return {"version": INDEX_VERSION, "edge_types": self.edge_types, "counts": self.counts}
+        return {"version": INDEX_VERSION, **asdict(self)}
+
+
+def checksums_of(data: npt.NDArray[Any], counts: Counts) -> list[int]:
+    """Return the CRC-32 of consecutive pieces of an array, with so many items of its first axis each."""
+    ends = np.cumsum(counts).tolist()
+    return [
+        zlib.crc32(data[begin:end].data.cast("B")) if end > begin else 0
+        for begin, end in pairwise([0, *ends])
+    ]
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,7 @@ class Piece:
     key: str
     begin: int  # first byte
     count: int  # number of edges
+    crc32: int | None = None  # of its bytes
 
 
 def fetch_if_quicker(store: Store, key: str, size: int, ranges: int) -> None:
@@ -94,16 +108,17 @@ class Buckets:
         self.dtype = bucket_dtype(metadata)
         self._store = store
         self.counts: Counts = np.zeros((len(metadata.edge_types), num_parts), np.int64)
-        self._segments: list[tuple[int, str, int, Counts]] = []
+        self._segments: list[tuple[int, str, int, Counts, list[int] | None]] = []
         self._sizes: dict[str, int] = {}
         indices = map_in_threads(
             lambda g: store.read_json(layout.bucket(g, layout.EDGE_INDEX)), groups, workers=store.requests
         )
         for group, index in zip(groups, indices, strict=True):
             begin = 0
-            for edge_type_id, listed in zip(index["edge_types"], index["counts"], strict=True):
-                counts = np.array(listed, np.int64)
-                self._segments.append((edge_type_id, layout.bucket(group, layout.EDGES), begin, counts))
+            segments = zip(index["edge_types"], index["counts"], index["checksums"], strict=True)
+            for edge_type_id, listed, checksums in segments:
+                counts, key = np.array(listed, np.int64), layout.bucket(group, layout.EDGES)
+                self._segments.append((edge_type_id, key, begin, counts, checksums))
                 self.counts[edge_type_id] += counts
                 begin += 3 * int(counts.sum()) * self.dtype.itemsize
             self._sizes[layout.bucket(group, layout.EDGES)] = begin
@@ -111,10 +126,11 @@ class Buckets:
     def pieces(self, part: int) -> list[Piece]:
         """Return the places of the edges of a partition, by edge type and edge ID."""
         found = []
-        for edge_type_id, key, begin, counts in self._segments:
+        for edge_type_id, key, begin, counts, checksums in self._segments:
             if counts[part]:
                 before = 3 * int(counts[:part].sum()) * self.dtype.itemsize
-                found.append(Piece(edge_type_id, key, begin + before, int(counts[part])))
+                crc32 = None if checksums is None else checksums[part]
+                found.append(Piece(edge_type_id, key, begin + before, int(counts[part]), crc32))
         return found
 
     def first_edge_id(self, part: int) -> int:
@@ -146,7 +162,7 @@ class Buckets:
 
     def _read(self, what: tuple[Piece, int]) -> bytes:
         piece, size = what
-        return self._store.read_range(piece.key, piece.begin, piece.begin + size)
+        return self._store.read_range(piece.key, piece.begin, piece.begin + size, crc32=piece.crc32)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from partition_ops.artifacts.tasks import ArtifactWriter
 from partition_ops.chunked.metadata import Feature, GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.formats.columns import Column
-from partition_ops.stages.convert.buckets import fetch_if_quicker
+from partition_ops.stages.convert.buckets import checksums_of, fetch_if_quicker
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.cost import READS_WORTH_IT
 from partition_ops.stages.convert.options import MEMORY_SHARE
@@ -80,7 +80,7 @@ def _scatter_chunk(conversion: Conversion, feature: Feature, chunk: int, stream:
     begin = conversion.metadata.node_offsets[type_id] + sum(rows_per_chunk[:chunk])
     end = begin + rows_per_chunk[chunk]
     parts = conversion.order.assignment.parts
-    counts, dtype, shape = [], np.dtype(np.float32), ()
+    counts, checksums, dtype, shape = [], [], np.dtype(np.float32), ()
     limit = planned_memory(conversion.config.memory, MEMORY_SHARE)
     segment = max(LEAST_BYTES, min(SEGMENT_BYTES, limit // (8 * cores())))
     for block in reader.chunk_blocks(chunk, segment):
@@ -89,8 +89,11 @@ def _scatter_chunk(conversion: Conversion, feature: Feature, chunk: int, stream:
         if len(owners) < len(block):
             break
         order = np.argsort(owners, kind="stable")
-        stream.write(np.take(block, order, axis=0).astype(dtype, copy=False).data.cast("B"))
-        counts.append(np.bincount(owners, minlength=conversion.num_parts).tolist())
+        rows = np.take(block, order, axis=0).astype(dtype, copy=False)
+        stream.write(rows.data.cast("B"))
+        of_parts = np.bincount(owners, minlength=conversion.num_parts)
+        counts.append(of_parts.tolist())
+        checksums.append(None if conversion.one_process else checksums_of(rows, of_parts))
         begin += len(block)
         drop_pages(block)
     if begin != end:
@@ -98,7 +101,7 @@ def _scatter_chunk(conversion: Conversion, feature: Feature, chunk: int, stream:
             f"{reader.where(chunk)}: the number of rows is not what metadata.json says",
             expected=f"{rows_per_chunk[chunk]}",
         )
-    return {"dtype": dtype.str, "shape": list(shape), "counts": counts}
+    return {"dtype": dtype.str, "shape": list(shape), "counts": counts, "checksums": checksums}
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class _Piece:
     rows: int
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
+    crc32: int | None
 
 
 class FeatureBuckets:
@@ -129,12 +133,10 @@ class FeatureBuckets:
                 dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
                 row = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
                 pieces = self._pieces.setdefault(entry["feature"], [])
-                for counts in entry["counts"]:
-                    before = sum(counts[:part]) * row
-                    piece = _Piece(
-                        layout.bucket(group, layout.ROWS), begin + before, counts[part], dtype, shape
-                    )
-                    pieces.append(piece)
+                for counts, checksums in zip(entry["counts"], entry["checksums"], strict=True):
+                    place = layout.bucket(group, layout.ROWS), begin + sum(counts[:part]) * row
+                    crc32 = None if checksums is None else checksums[part]
+                    pieces.append(_Piece(*place, counts[part], dtype, shape, crc32))
                     begin += sum(counts) * row
             self._sizes[layout.bucket(group, layout.ROWS)] = begin
         read = (piece.key for pieces in self._pieces.values() for piece in pieces if piece.rows)
@@ -169,5 +171,5 @@ class FeatureBuckets:
     def _read(self, piece: _Piece) -> npt.NDArray[Any]:
         fetch_if_quicker(self._store, piece.key, self._sizes[piece.key], self._ranges[piece.key])
         size = piece.rows * int(np.prod(piece.shape, dtype=np.int64)) * piece.dtype.itemsize
-        data = self._store.read_range(piece.key, piece.begin, piece.begin + size)
+        data = self._store.read_range(piece.key, piece.begin, piece.begin + size, crc32=piece.crc32)
         return np.frombuffer(data, piece.dtype).reshape(piece.rows, *piece.shape)

@@ -12,7 +12,7 @@ from partition_ops.artifacts.new_ids import Ids
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.errors import UsageError
-from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype
+from partition_ops.stages.convert.buckets import BucketIndex, bucket_dtype, checksums_of
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.cost import EDGE_BYTES, segment_edges
 from partition_ops.stages.convert.edge_loops import (
@@ -128,7 +128,8 @@ def _write_segment(
         ends = block.src, block.dst
         split_edges(*ends, block.edge_ids, block.owners, order.starts, counts, done, segment)
     stream.write(segment.data)
-    index.add(chunk.edge_type_id, counts)
+    checksums = None if conversion.one_process else checksums_of(segment, 3 * counts)
+    index.add(chunk.edge_type_id, counts, checksums)
 
 
 class _Block(NamedTuple):
