@@ -203,12 +203,12 @@ class Store(ABC):
             key: Key of the object.
             begin: First byte.
             end: Last byte, excluded.
-            crc32: Checksum of these bytes, if the caller knows it. A read over plain HTTP is then compared
-                with it, in place of a second read.
+            crc32: Checksum of these bytes, if the caller knows it. What arrives from S3 is compared with it;
+                otherwise it is read twice over plain HTTP. Local files are not compared.
 
         Raises:
             InvalidInputError: The object does not exist.
-            TransientStorageError: The bytes that arrive do not have the checksum.
+            TransientStorageError: What arrives from S3 does not have the checksum.
         """
         with self.local_copy(key).open("rb") as stream:
             stream.seek(begin)

@@ -41,8 +41,8 @@ def model_of_run(
     Raises:
         InvalidInputError: The edges cannot be read.
 
-    Peak memory: 6 bytes a node, for each core a block of edges, and `model_bytes`, or these as mapped files
-    below ``TMPDIR``; see `mapped_bytes`.
+    Peak memory: 8 bytes a node, 17 bytes a group, for each core a block of edges, and `model_bytes`, or these
+    as mapped files below ``TMPDIR``; see `mapped_bytes`.
     """
     dropped = ListedEdges(destination, layout.DROPPED).ids(metadata)
     with ExitStack() as stack:

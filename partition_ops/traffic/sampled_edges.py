@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
 from partition_ops.system.parallel import map_in_threads
@@ -164,7 +165,7 @@ class EdgeCollector:
         num_edges: Largest number of edges.
         folder: Folder for the arrays, which are then files.
 
-    Peak memory: 8 bytes a node, 12 bytes for each node of the destinations of every edge type, and 12 bytes
+    Peak memory: 16 bytes a node, 12 bytes for each node of the destinations of every edge type, and 12 bytes
     an edge (up to twice that beyond 2**31 nodes or groups), which are files if there is a folder; 28 bytes a
     group. If there are parallel edges, 24 bytes a node and 48 a joined group in addition. The result keeps 8
     bytes a node, 12 a group, and a third of the bytes an edge.
@@ -200,11 +201,21 @@ class EdgeCollector:
             type_id: Edge type ID.
             src: (n,) homogeneous IDs.
             dst: (n,) homogeneous IDs.
+
+        Raises:
+            InvalidInputError: There is no room for so many edges.
         """
         if not len(src):
             return
         counts, places = np.zeros((2, self._ranges), np.int64)
         with self._lock:
+            if self._taken + 2 * len(src) > len(self._ends):
+                raise InvalidInputError(
+                    "The graph has more edges than metadata.json says",
+                    found=f"at least {self._taken // 2 + len(src):,}",
+                    expected=f"{len(self._ends) // 2:,}",
+                    remedy="Correct the counts in metadata.json, and validate the graph again.",
+                )
             ends = self._ends[self._taken : self._taken + 2 * len(src)].reshape(2, -1)
             self._taken += ends.size
             self._blocks.append((position, counts, ends))
@@ -234,7 +245,7 @@ class EdgeCollector:
         """
         blocks = sorted(self._blocks, key=lambda block: block[0])
         self._blocks, self._ends = [], np.empty(0, self._ends.dtype)
-        counts = np.array([of_ranges for _, of_ranges, _ in blocks]).reshape(-1, self._ranges)
+        counts = np.array([of_ranges for _, of_ranges, _ in blocks]).reshape(len(blocks), self._ranges)
         ends = np.cumsum(counts, axis=1)
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.sum(axis=0, dtype=np.int64))])
         first = zeros(self._folder, "first", (self._num_nodes + 1,), np.int64)
@@ -327,7 +338,7 @@ def read_sampled_edges(
         folder: Folder for mapped files; see `EdgeCollector`.
 
     Raises:
-        InvalidInputError: As of `EdgeReader`.
+        InvalidInputError: As of `EdgeReader`, or there are more edges than the metadata say.
 
     Peak memory: as of `EdgeCollector`, and for each core a block of edges.
     """

@@ -108,7 +108,7 @@ class Buckets:
         self.dtype = bucket_dtype(metadata)
         self._store = store
         self.counts: Counts = np.zeros((len(metadata.edge_types), num_parts), np.int64)
-        self._segments: list[tuple[int, str, int, Counts, list[int] | None]] = []
+        self._segments: list[tuple[int, str, int, Counts, Counts | None]] = []
         self._sizes: dict[str, int] = {}
         indices = map_in_threads(
             lambda g: store.read_json(layout.bucket(g, layout.EDGE_INDEX)), groups, workers=store.requests
@@ -116,8 +116,9 @@ class Buckets:
         for group, index in zip(groups, indices, strict=True):
             begin = 0
             segments = zip(index["edge_types"], index["counts"], index["checksums"], strict=True)
-            for edge_type_id, listed, checksums in segments:
+            for edge_type_id, listed, crc32s in segments:
                 counts, key = np.array(listed, np.int64), layout.bucket(group, layout.EDGES)
+                checksums = None if crc32s is None else np.array(crc32s, np.int64)
                 self._segments.append((edge_type_id, key, begin, counts, checksums))
                 self.counts[edge_type_id] += counts
                 begin += 3 * int(counts.sum()) * self.dtype.itemsize
@@ -129,7 +130,7 @@ class Buckets:
         for edge_type_id, key, begin, counts, checksums in self._segments:
             if counts[part]:
                 before = 3 * int(counts[:part].sum()) * self.dtype.itemsize
-                crc32 = None if checksums is None else checksums[part]
+                crc32 = None if checksums is None else int(checksums[part])
                 found.append(Piece(edge_type_id, key, begin + before, int(counts[part]), crc32))
         return found
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from partition_ops.chunked.metadata import load_metadata
+from partition_ops.errors import InvalidInputError
 from partition_ops.storage import open_store
 from partition_ops.traffic.model import ALL, Sampling, Traffic, TrafficModel
 from partition_ops.traffic.sampled_edges import (
@@ -328,3 +329,21 @@ def test_a_graph_without_edges(tmp_path: Path) -> None:
     found = TrafficModel(edges, np.ones(3, np.bool_), Sampling()).traffic(np.array([0, 1, 1], np.int32), 2)
     np.testing.assert_allclose(found.rows[:, :, 0], np.array([[1, 0], [0, 2]]), rtol=1e-5)
     assert not found.remote_rows.any()
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_a_graph_without_nodes(in_files: bool, tmp_path: Path) -> None:
+    found = collect_edges(0, [(0, 0)], 0, [], folder=tmp_path if in_files else None)
+    assert found.num_nodes == found.num_edges == found.num_groups == 0
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_more_edges_than_the_metadata_say_are_refused(folder: bool, tmp_path: Path) -> None:
+    graph = SmallGraph({"a": 30}, {"a:r:a": Edges([*range(29)], [*range(1, 30)])})
+    source = open_store(str(graph.write(tmp_path / "graph")))
+    metadata = source.read_json("metadata.json")
+    del metadata["num_edges_per_chunk"]
+    source.write_json("metadata.json", {**metadata, "num_edges_per_type": [28]})
+    wanted = r"more edges than metadata\.json says.*at least 29.*28"
+    with pytest.raises(InvalidInputError, match=wanted):
+        read_sampled_edges(source, load_metadata(source), folder=tmp_path if folder else None)
