@@ -142,10 +142,13 @@ class Conversion:
                 self._size_classes = np.frexp(degrees.astype(np.float64))[1].astype(np.uint8)
             return self._size_classes
 
-    def workers(self, task_bytes: int) -> int:
-        """Return how many tasks that take so many bytes each may run at a time in this process."""
+    def workers(self, task_bytes: int, most: int | None = None) -> int:
+        """Return how many tasks that take so many bytes each may run at a time in this process.
+
+        They are as many as memory allows, but no more than ``most``, by default the number of cores.
+        """
         limit = planned_memory(self.config.memory, MEMORY_SHARE)
-        return max(1, min(cores(), (limit - 12 * sum(self.metadata.num_nodes)) // max(task_bytes, 1)))
+        return max(1, min(most or cores(), (limit - 12 * sum(self.metadata.num_nodes)) // max(task_bytes, 1)))
 
     def plan_task(self, work: Work = no_work) -> Task:
         """Return the task that groups the chunks."""
