@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -372,14 +374,23 @@ def read_sampled_edges(
 def _array(folder: Path | None, name: str, length: int, dtype: np.dtype[Any]) -> Ids:
     if folder is None or length == 0:
         return np.empty(length, dtype)
-    return np.memmap(folder / name, dtype, mode="w+", shape=(length,))
+    return zeros(folder, name, (length,), dtype)
 
 
 def zeros(folder: Path | None, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Ids:
-    """Return an array of zeros, in memory or in a file of a folder, which is mapped."""
+    """Return an array of zeros, in memory or in a file of a folder, which is mapped.
+
+    Raises:
+        OSError: The disk has no room. It would end the process by a signal if that were found later.
+    """
     if folder is None or 0 in shape:
         return np.zeros(shape, dtype)
-    return np.memmap(folder / name, dtype, mode="w+", shape=shape)
+    path = folder / name
+    if hasattr(os, "posix_fallocate"):
+        with path.open("wb") as stream:
+            os.posix_fallocate(stream.fileno(), 0, math.prod(shape) * np.dtype(dtype).itemsize)
+        return np.memmap(path, dtype, mode="r+", shape=shape)
+    return np.memmap(path, dtype, mode="w+", shape=shape)
 
 
 @compiled
