@@ -24,7 +24,8 @@ from partition_ops.artifacts.tasks import Task, Work, input_objects, no_work
 from partition_ops.chunked.feature_reader import FeatureReader, feature_readers
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
 from partition_ops.formats.format import Format, output_formats
-from partition_ops.stages.convert.buckets import Buckets
+from partition_ops.stages.convert.buckets import Buckets, bucket_dtype
+from partition_ops.stages.convert.cost import most_gathers
 from partition_ops.stages.convert.options import MEMORY_SHARE, ConvertConfig
 from partition_ops.stages.convert.ranges import gather_ranges
 from partition_ops.storage import Store, StoredObject
@@ -149,6 +150,11 @@ class Conversion:
         """
         limit = planned_memory(self.config.memory, MEMORY_SHARE)
         return max(1, min(most or cores(), (limit - 12 * sum(self.metadata.num_nodes)) // max(task_bytes, 1)))
+
+    def gathers(self, task_bytes: int) -> int:
+        """Return how many partitions that take so many bytes each may be gathered at a time; as `workers`."""
+        edge_bytes = 3 * bucket_dtype(self.metadata).itemsize * sum(self.metadata.num_edges) // self.num_parts
+        return self.workers(task_bytes, most_gathers(cores(), task_bytes, edge_bytes))
 
     def plan_task(self, work: Work = no_work) -> Task:
         """Return the task that groups the chunks."""

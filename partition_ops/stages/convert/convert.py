@@ -13,9 +13,7 @@ import pyarrow as pa
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult, Task
 from partition_ops.artifacts.write_access import check_apart
-from partition_ops.stages.convert.buckets import bucket_dtype
 from partition_ops.stages.convert.context import Conversion
-from partition_ops.stages.convert.cost import most_gathers
 from partition_ops.stages.convert.gather import gather_memory, gather_part
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import make_plan, read_plan
@@ -23,7 +21,7 @@ from partition_ops.stages.convert.scatter import scatter_group, scatter_memory
 from partition_ops.stages.convert.write_book import write_book
 from partition_ops.storage import Store
 from partition_ops.storage.split_store import keep_local
-from partition_ops.system.parallel import cores, map_in_threads
+from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
 
@@ -153,9 +151,7 @@ def gather_partitions(
     if not parts:
         return
     plan = read_plan(conversion.destination) if checked else None
-    memory, metadata = gather_memory(conversion), conversion.metadata
-    edge_bytes = 3 * bucket_dtype(metadata).itemsize * sum(metadata.num_edges) // conversion.num_parts
-    workers = conversion.workers(memory, most_gathers(cores(), memory, edge_bytes))
+    workers = conversion.gathers(gather_memory(conversion))
     room = threading.Semaphore(workers)  # the next partition begins while files of the last still go up
     failed = threading.Event()
 
