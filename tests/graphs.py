@@ -264,3 +264,23 @@ SHAPES = {
     "odd names": _shape({"a b.c": 4, "знак": 3}, {"a b.c:to-é:знак": ([0, 1, 3], [2, 1, 0])}),
     "only homogeneous": _shape({"_N": 8}, {"_N:_E:_N": ([0, 1, 2, 3, 4], [1, 2, 3, 4, 5])}),
 }
+
+
+def in_chunks(graph: SmallGraph, chunks: int) -> SmallGraph:
+    """The same graph in several files of every kind and format."""
+
+    def layout(rows: int, name: str) -> Layout:
+        return Layout(name, tuple(len(piece) for piece in np.array_split(np.arange(rows), chunks)))
+
+    edges = {name: replace(e, layout=layout(len(e.src), "parquet")) for name, e in graph.edges.items()}
+    formats = ("parquet", "numpy", "csv", "numpy")
+    return replace(
+        graph,
+        edges=edges,
+        node_chunks={name: layout(count, "numpy").chunks or () for name, count in graph.nodes.items()},
+        node_values=[
+            replace(value, layout=layout(len(value.array), name))
+            for value, name in zip(graph.node_values, formats, strict=True)
+        ],
+        edge_values=[replace(v, layout=layout(len(v.array), "parquet")) for v in graph.edge_values],
+    )

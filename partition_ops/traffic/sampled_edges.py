@@ -420,6 +420,7 @@ def _deal(src: Ids, dst: Ids, shift: int, bits: int, counts: Counts, places: Cou
 
 @compiled
 def _count(keys: Ids, counts: Counts) -> None:
+    """Add up how often there is each key."""
     for i in range(len(keys)):
         counts[unsigned(keys[i])] += 1
 

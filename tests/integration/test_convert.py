@@ -11,25 +11,22 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.s3_jobs import RequestCounter
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.records import forget_task, part_task
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.edges import EdgeReader
 from partition_ops.chunked.metadata import METADATA
-from partition_ops.errors import InvalidInputError, TransientStorageError, UsageError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
-from partition_ops.stages.convert import buckets, feature_buckets, ranges
+from partition_ops.stages.convert import feature_buckets, ranges
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.convert import convert_graph, gather_partitions, scatter_groups
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.convert.plan import make_plan, read_plan, task_groups
+from partition_ops.stages.convert.plan import make_plan, task_groups
 from partition_ops.stages.convert.write_book import write_book
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
@@ -39,7 +36,7 @@ from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.verification import verify_output
 from tests.dying_store import DyingStore, Killed
-from tests.graphs import Layout, SmallGraph, library
+from tests.graphs import SmallGraph, in_chunks, library
 from tests.strategies import graphs
 from tests.uploads import upload_folder
 
@@ -48,26 +45,6 @@ EDGE_CHUNKS = 12  # a group each
 DECODED_CHUNKS = 8  # of features in Parquet and CSV
 FEATURE_CHUNKS = 16  # from S3, all
 TINY = 1  # bytes: the smallest segments, one task at a time
-
-
-def in_chunks(graph: SmallGraph, chunks: int) -> SmallGraph:
-    """The same graph in several files of every kind and format."""
-
-    def layout(rows: int, name: str) -> Layout:
-        return Layout(name, tuple(len(piece) for piece in np.array_split(np.arange(rows), chunks)))
-
-    edges = {name: replace(e, layout=layout(len(e.src), "parquet")) for name, e in graph.edges.items()}
-    formats = ("parquet", "numpy", "csv", "numpy")
-    return replace(
-        graph,
-        edges=edges,
-        node_chunks={name: layout(count, "numpy").chunks or () for name, count in graph.nodes.items()},
-        node_values=[
-            replace(value, layout=layout(len(value.array), name))
-            for value, name in zip(graph.node_values, formats, strict=True)
-        ],
-        edge_values=[replace(v, layout=layout(len(v.array), "parquet")) for v in graph.edge_values],
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -499,41 +476,3 @@ def test_any_graph_with_any_options(
     run_job(config, source, destination)
     report = verify_output(source, destination)
     assert report.passed, report.summary()
-
-
-@pytest.mark.parametrize("name", [layout.EDGES, layout.ROWS])
-def test_ranges_of_buckets_are_read_once_and_checked(
-    name: str,
-    source: Store,
-    expected: dict[str, bytes],
-    s3_root: str,
-    s3_settings: StorageSettings,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Scatter leaves checksums, with which gather compares what arrives over plain HTTP."""
-    monkeypatch.setattr(buckets, "REQUEST_BYTES", 0)  # no bucket is fetched whole
-    config = ConvertConfig()
-    with open_store(s3_root, s3_settings) as destination:
-        partition_nodes(PartitionConfig(num_parts=NUM_PARTS, engine="random"), source, destination)
-        conversion = Conversion(config, source, destination)
-        scatter_groups(conversion, range(make_plan(conversion).counters["groups"]))
-        plan = read_plan(destination)
-        key = layout.bucket((plan.edge_groups if name == layout.EDGES else plan.feature_groups)[0], name)
-        written = destination.read_bytes(key)
-        index = destination.read_json(f"{key.removesuffix('.bin')}.json")
-    counts = index["counts"] if name == layout.EDGES else [one["counts"] for one in index["chunks"]]
-    with open_store(s3_root, s3_settings) as destination, RequestCounter().counting() as seen:
-        conversion = Conversion(config, source, destination)
-        assert len([*gather_partitions(conversion, range(NUM_PARTS))]) == NUM_PARTS
-    reads = sum(count for (verb, of), count in seen.items() if verb == "GET" and of.endswith(key))
-    assert reads == np.count_nonzero(counts)
-    with open_store(s3_root, s3_settings) as destination:
-        found = partitions(destination)
-        assert found == {of: expected[of] for of in found}
-        destination.write_bytes(key, bytes([written[0] ^ 1]) + written[1:])
-        forget_task(destination, part_task(0))
-    with (
-        open_store(s3_root, s3_settings) as destination,
-        pytest.raises(TransientStorageError, match="does not have the bytes that were written"),
-    ):
-        [*gather_partitions(Conversion(config, source, destination), [0], checked=True)]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from partition_ops.artifacts.tasks import StageResult
-from partition_ops.stages.convert import context, convert
+from partition_ops.stages.convert import context, convert, cost
 from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.convert.plan import Plan
@@ -113,6 +113,15 @@ def test_the_next_is_begun_while_files_of_the_last_go_up(
     watched.then = lambda part: watched.wait_for(min(part + 1, NUM_PARTS - 1))
     assert len(convert_with(1, source, tmp_path)) == NUM_PARTS
     assert watched.most == 1
+
+
+def test_large_partitions_are_two_for_each_core(
+    watched: Watched, source: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "LARGE_BYTES", 0)
+    watched.first = lambda part: watched.wait_for(0, 1)
+    assert len(convert_with(1, source, tmp_path)) == NUM_PARTS
+    assert watched.most == 2
 
 
 @pytest.mark.parametrize("workers", [1, 2])
