@@ -65,17 +65,18 @@ class LineProgress:
     def __init__(self, write: Callable[[str], None] = logger.info, interval: float = 5.0) -> None:
         self._write = write
         self._interval = interval
+        self._lock = threading.Lock()  # a line is written, or a step begins, but not both at once
         self._steps: list[threading.Event] = []  # not ended; only the innermost one says that it works
 
     @contextmanager
     def step(self, title: str, total: int, unit: str) -> Iterator[Advance]:
-        lock, ended = threading.Lock(), threading.Event()
+        ended = threading.Event()
         done_so_far = 0
         began = last = worked = time.monotonic()  # the last line, and the last units
 
         def advance(done: int) -> None:
             nonlocal done_so_far, last, worked
-            with lock:
+            with self._lock:
                 done_so_far += done
                 now = worked = time.monotonic()
                 if now - last >= self._interval:
@@ -87,7 +88,7 @@ class LineProgress:
             nonlocal last
             wait = self._interval
             while not ended.wait(wait):
-                with lock:
+                with self._lock:
                     now = time.monotonic()
                     if now - max(last, worked) < wait:
                         wait = self._interval
@@ -97,13 +98,15 @@ class LineProgress:
                         self._write(f"{title}: at work for {now - began:.0f} s")
                 wait *= 2
 
-        self._steps.append(ended)
+        with self._lock:
+            self._steps.append(ended)
         worker = threading.Thread(target=say_that_it_works, daemon=True)
         worker.start()
         try:
             yield advance
         finally:
-            self._steps.remove(ended)
+            with self._lock:
+                self._steps.remove(ended)
             ended.set()
             worker.join()
 

@@ -21,6 +21,7 @@ def lines_of(count: int, *, nested: bool) -> list[str]:
     with progress.step("outer", 2, "files"):
         if nested:
             with progress.step("inner", 2, "files"):
+                lines.clear()  # of the time before the inner step began
                 _wait_for(lines, count)
         else:
             _wait_for(lines, count)
