@@ -22,6 +22,7 @@ from partition_ops.chunked.id_converter import Ids, InvalidIdError, TypeNames, c
 from partition_ops.chunked.table_files import PARQUET_BATCH, parquet_file
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, open_store
+from partition_ops.system.mapped_files import new_npy
 from partition_ops.system.temporary_folders import new_folder
 
 COLUMNS = ["orig_id", "type_new_id"]  # of an ID map
@@ -362,11 +363,9 @@ class IdMap:
 
 
 def _array(path: Path, count: int) -> Ids:
-    """Create a mapped array of -1; an empty file cannot be mapped."""
-    if count == 0:
-        return np.empty(0, np.int64)
+    """Create a mapped array of -1."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    array: Ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int64, shape=(count,))
+    array: Ids = new_npy(path, (count,), np.int64)
     for block in _blocks(array):
         block[:] = -1
     return array

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
-import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +19,7 @@ from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
+from partition_ops.system.mapped_files import new_array
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.traffic.parallel_edges import has_parallel_edges, join_parallel_edges
 
@@ -383,14 +382,7 @@ def zeros(folder: Path | None, name: str, shape: tuple[int, ...], dtype: npt.DTy
     Raises:
         OSError: The disk has no room. It would end the process by a signal if that were found later.
     """
-    if folder is None or 0 in shape:
-        return np.zeros(shape, dtype)
-    path = folder / name
-    if hasattr(os, "posix_fallocate"):
-        with path.open("wb") as stream:
-            os.posix_fallocate(stream.fileno(), 0, math.prod(shape) * np.dtype(dtype).itemsize)
-        return np.memmap(path, dtype, mode="r+", shape=shape)
-    return np.memmap(path, dtype, mode="w+", shape=shape)
+    return np.zeros(shape, dtype) if folder is None else new_array(folder / name, shape, dtype)
 
 
 @compiled

@@ -20,6 +20,7 @@ from partition_ops.chunked.id_converter import InvalidIdError, check_range
 from partition_ops.errors import TransientStorageError, UsageError, one_of
 from partition_ops.formats.columns import StoredArray
 from partition_ops.system.compilation import compiled
+from partition_ops.system.mapped_files import new_npy
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.train.cache import BlockCache
 from partition_ops.train.output_files import (
@@ -30,7 +31,6 @@ from partition_ops.train.output_files import (
     MappedFile,
     OutputFiles,
     ResidentLimit,
-    create_npy,
     map_npy,
 )
 
@@ -147,7 +147,7 @@ class Features:
 
         def make(folder: Path) -> None:
             for type_id in have:
-                values = create_npy(folder / f"{type_id}.npy", self.num_ids[type_id], dtype)
+                values = new_npy(folder / f"{type_id}.npy", (self.num_ids[type_id],), dtype)
                 for part in self._parts:
                     with self._files.mapped(self._stored(part, name, type_id), folder) as found:
                         begin, end = self._ranges.bounds(part, type_id)
@@ -179,7 +179,7 @@ class Features:
             return self._files.scratch_bytes(stored.values()) + sum(8 * n + NPY_HEADER for n in self.num_ids)
 
         def make(folder: Path) -> None:
-            vectors = [create_npy(folder / f"{t}.npy", n) for t, n in enumerate(self.num_ids)]
+            vectors = [new_npy(folder / f"{t}.npy", (n,), np.int64) for t, n in enumerate(self.num_ids)]
             for vector in vectors:
                 vector[:] = MISSING
             for part, arrays in stored.items():

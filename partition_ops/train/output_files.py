@@ -34,7 +34,7 @@ Ids = npt.NDArray[np.int64]
 MISSING = -1  # in arrays by ID: there is no node or edge with that ID
 FETCH_BYTES = 32 << 20
 CACHE_LAYOUT = 1  # of the content of cache entries; raise it when that changes
-NPY_HEADER = 128  # bytes before the array of a file that `create_npy` or `numpy.save` writes
+NPY_HEADER = 128  # bytes before the array of a file that `new_npy` or `numpy.save` writes
 STATM = Path("/proc/self/statm")
 FAULT_AROUND = 64 << 10  # bytes that Linux maps around a page that is touched, if they are in the page cache
 
@@ -279,15 +279,6 @@ def map_npy(path: Path, resident: ResidentLimit) -> npt.NDArray[Any]:
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
         offset = stream.tell()
     return resident.watch(MappedFile(path)).array(offset, dtype, shape)
-
-
-def create_npy(path: Path, count: int, dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
-    """Create a ``.npy`` file of zeros, and return its array (count,), mapped for writing."""
-    if count == 0:  # an empty file cannot be mapped
-        np.save(path, np.empty(0, dtype))
-        return np.empty(0, dtype)
-    array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
-    return array
 
 
 class ResidentLimit:

@@ -19,6 +19,7 @@ from partition_ops.artifacts.book import read_stats
 from partition_ops.artifacts.dropped_edges import num_dropped
 from partition_ops.formats.columns import Array, StoredArray
 from partition_ops.system.compilation import compiled, compiled_with_arrays
+from partition_ops.system.mapped_files import new_array, new_npy
 from partition_ops.train.output_files import (
     MISSING,
     NPY_HEADER,
@@ -26,7 +27,6 @@ from partition_ops.train.output_files import (
     Ids,
     OutputFiles,
     ResidentLimit,
-    create_npy,
     map_npy,
 )
 
@@ -101,7 +101,9 @@ class EdgeFiles:
         def make(folder: Path) -> None:
             targets = []
             for type_id, number in enumerate(self.num_ids):
-                pair = [create_npy(folder / f"{type_id}-{end}.npy", number) for end in ("src", "dst")]
+                pair = [
+                    new_npy(folder / f"{type_id}-{end}.npy", (number,), np.int64) for end in ("src", "dst")
+                ]
                 for array in pair if present[type_id] < number else ():
                     array[:] = MISSING
                 targets.append(pair)
@@ -182,7 +184,8 @@ class EdgeFiles:
         np.cumsum(indptr, out=indptr)
         np.save(folder / f"{type_id}-indptr.npy", indptr)
         indices, eids = (
-            create_npy(folder / f"{type_id}-{name}.npy", edges.num_edges) for name in ("indices", "eids")
+            new_npy(folder / f"{type_id}-{name}.npy", (edges.num_edges,), np.int64)
+            for name in ("indices", "eids")
         )
         for begin in range(0, len(keys), BLOCK):
             block = slice(begin, begin + BLOCK)
@@ -241,9 +244,7 @@ def _decompress(columns: Mapping[str, Array], paths: list[Path]) -> tuple[Ids, I
     """Write sources and destinations by edge ID, from CSC or CSR, to files, and return them mapped."""
     sparse = next(name for name in SPARSE_FORMATS if f"edges/{name}/indptr" in columns)
     begins, others, eids = (columns[f"edges/{sparse}/{name}"] for name in ("indptr", "indices", "edge_ids"))
-    if not len(eids):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    near, far = (np.memmap(path, np.int64, "w+", shape=(len(eids),)) for path in paths)
+    near, far = (new_array(path, (len(eids),), np.int64) for path in paths)
     for begin in range(0, len(eids), BLOCK):
         here = np.arange(begin, min(begin + BLOCK, len(eids)))
         ids = eids[here]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from partition_ops.stages.probe.options import ProbeConfig
 from partition_ops.stages.probe.probe import probe_partitions
 from partition_ops.storage import open_store
 from partition_ops.traffic.options import SamplingOptions
-from partition_ops.traffic.sampled_edges import collect_edges
 from tests.graphs import Edges, SmallGraph, Values
 from tests.train_graphs import partitioned
 
@@ -76,16 +73,3 @@ def test_expected_rows_are_those_that_dgl_samples(
             assert trainer[f"{figure}_per_batch"] == pytest.approx(mean, rel=0.05)
         share = np.mean([one["remote_neighbour_share"] for one in epochs])
         assert trainer["remote_neighbour_share"] == pytest.approx(share, rel=0.05)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
-def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
-    """And not the end of the process by a signal, when a page that has no room is written."""
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)]).returncode:
-        pytest.skip("mounting is not permitted here")
-    try:
-        src = np.arange(20_000) % 1300
-        with pytest.raises(OSError, match="No space left"):
-            collect_edges(1300, [(0, 1300)], len(src), [(0, src, src)], folder=tmp_path)
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)

@@ -32,6 +32,7 @@ from partition_ops.formats.parmetis.text_files import (
 )
 from partition_ops.formats.parmetis.text_table import TextBlock, TextTable, rows_at_once, text_rows
 from partition_ops.storage import Store, StoredObject
+from partition_ops.system.mapped_files import new_array, new_npy
 from partition_ops.system.progress import Advance, Progress
 
 logger = logging.getLogger("partition_ops")
@@ -252,10 +253,7 @@ class TextChunks:
         checks = EdgeRowChecks(metadata)
         names = [str(edge_type) for edge_type in metadata.edge_types]
         ends = [
-            np.memmap(self.folder / f"ends{i}", np.int64, "w+", shape=(2, n))
-            if n
-            else np.zeros((2, 0), np.int64)
-            for i, n in enumerate(metadata.num_edges)
+            new_array(self.folder / f"ends{i}", (2, n), np.int64) for i, n in enumerate(metadata.num_edges)
         ]
         width = common_width(tables)
         features = (
@@ -316,11 +314,7 @@ class TextChunks:
             path = self.folder / key
             path.parent.mkdir(parents=True, exist_ok=True)
             dtype = np.dtype(np.int64) if dtype is None else dtype
-            if count:
-                found.append(np.lib.format.open_memmap(path, "w+", dtype, (count, *shape)))
-            else:
-                found.append(np.zeros((0, *shape), dtype))
-                np.save(path, found[-1])
+            found.append(new_npy(path, (count, *shape), dtype))
             spec = {"format": {"name": "numpy"}, "data": [key]}
             self.features[group].setdefault(kind, {})[name] = spec
         return found

@@ -28,6 +28,7 @@ from partition_ops.formats.format import Format, reading_format
 from partition_ops.stages.idmap.carry_over import Numbering, write_carry_over
 from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.storage import Store
+from partition_ops.system.mapped_files import new_npy
 from partition_ops.system.parallel import map_in_threads, unordered_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
@@ -255,7 +256,8 @@ def vector(task: ArtifactWriter, key: str, type_name: str, total: int) -> Iterat
             array[count : count + len(orig_ids)] = orig_ids
             count += len(orig_ids)
 
-    with _created_array(task, key, total) as array:
+    with task.create(key) as new:
+        array = new_npy(new.path, (total,), np.int64)
         yield append
 
 
@@ -276,19 +278,11 @@ def part_map(task: ArtifactWriter, key: str, offsets: Mapping[str, int], total: 
         for first in range(0, len(orig_ids), ROWS):
             array[offsets[name] + orig_ids[first : first + ROWS]] = part
 
-    with _created_array(task, key, total) as array:
+    with task.create(key) as new:
+        array = new_npy(new.path, (total,), np.int64)
         for begin in range(0, total, ROWS):
             array[begin : begin + ROWS] = DROPPED
         yield append
-
-
-@contextmanager
-def _created_array(task: ArtifactWriter, key: str, total: int) -> Iterator[Ids]:
-    """Yield a mapped array to fill."""
-    with task.create(key) as new:
-        array = np.lib.format.open_memmap(new.path, mode="w+", dtype=np.int64, shape=(total,))
-        yield array
-        array.flush()
 
 
 def write_dropped_edges(task: ArtifactWriter, metadata: GraphMetadata) -> int:

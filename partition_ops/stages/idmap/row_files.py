@@ -24,6 +24,7 @@ from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.idmap.string_ids import StringIds
 from partition_ops.storage import Store
 from partition_ops.system.extras import check_installed
+from partition_ops.system.mapped_files import new_array, new_npy
 from partition_ops.system.temporary_folders import temporary_folder
 
 Values = npt.NDArray[Any]
@@ -98,9 +99,8 @@ class RowFile:
             )
         with self.store.create(self.key) as new, temporary_folder() as folder:
             mapped = new.path if suffix == ".npy" else Path(folder) / "rows.npy"
-            rows = np.lib.format.open_memmap(mapped, "w+", dtype, tuple(shape))
+            rows = new_npy(mapped, shape, dtype)
             yield rows
-            rows.flush()
             if suffix == ".pt":
                 import torch
 
@@ -139,7 +139,7 @@ def _map_parquet(path: Path, where: str) -> Values:
     if count <= step:
         return read_parquet(path, where)
     with tempfile.TemporaryFile() as file:
-        rows = np.memmap(file, dtype, "w+", shape=(count, *shape))
+        rows = new_array(file, (count, *shape), dtype)
     begin = 0
     for block in parquet_blocks(path, where, step):
         if block.size != len(block) * math.prod(shape):  # written flat, with its shape beside it

@@ -26,6 +26,7 @@ from partition_ops.stages.ingest.keys import KEY, NO_IDS, Numbered, joined_keys,
 from partition_ops.stages.ingest.problems import SHOWN
 from partition_ops.stages.ingest.transforms import Transform
 from partition_ops.stages.ingest.values import hashes_of, numbers_of, texts_of, vectors_of
+from partition_ops.system.mapped_files import new_array
 from partition_ops.system.open_files import allow_open_files
 
 MOST_CLASSES = 1 << 16
@@ -369,7 +370,7 @@ class _HashedParts:
         if begin == self._known and self._buckets.ranges:
             if not begin:
                 path = self._buckets.ranges[0].path.parent / "parts"
-                self._kept = np.memmap(path, np.uint8, "w+", shape=(self._buckets.count,))
+                self._kept = new_array(path, (self._buckets.count,), np.uint8)
             self._kept[begin : begin + count] = found
             self._known += count
         return found
