@@ -73,12 +73,12 @@ def check_before(config: RunConfig, source: Store, destination: Store) -> Estima
     return None if config.ignore_estimate else check_job(config, source, destination)
 
 
-def check_earlier(previous: Store, destination: Store) -> VerifiedRun:
+def check_earlier(previous: Store, destination: Store | None) -> VerifiedRun:
     """Check that an earlier run can be continued; its assignment is read.
 
     Args:
         previous: Root of the earlier run.
-        destination: Root of the output.
+        destination: Root of the output; None if it is not known yet.
 
     Returns:
         The earlier run, whose files are checked against its manifest when they are read.

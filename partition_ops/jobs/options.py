@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from partition_ops.artifacts.stage import Stage, job_stages, other_stages
 from partition_ops.errors import UsageError
-from partition_ops.options.declare import Options, StageConfig, groups, option, option_group, options_of
+from partition_ops.options.declare import Options, StageConfig, groups, option, option_group
 from partition_ops.options.values import memory_option, parse_time
 from partition_ops.stages.cache.options import CacheConfig
 from partition_ops.stages.convert.options import ConvertConfig
@@ -106,13 +106,6 @@ class RunConfig(IngestConfig, ValidateConfig, PrepareTasks, ConvertConfig, Cache
     def _wants(self, stage: Stage) -> bool:
         own = self.of(stage.config)
         return bool(getattr(own if hasattr(own, stage.optional) else self, stage.optional))
-
-
-def planned_options() -> set[str]:
-    """Return the names of the options that the estimate of a job, and its checks before it, depend on."""
-    classes = PartitionConfig, ConvertConfig, PrepareTasks, OtherStages
-    named = {one.name for one in options_of(*classes)} | {"validation_tasks", "data_docs"}
-    return named | {stage.optional for stage in job_stages() if stage.optional}
 
 
 def _days(value: timedelta) -> str:

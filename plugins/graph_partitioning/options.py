@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from partition_ops.errors import UsageError
-from partition_ops.jobs.options import RetentionConfig, RunConfig, planned_options
+from partition_ops.jobs.options import RetentionConfig, RunConfig
 from partition_ops.options.declare import ROOT_PATTERN, Option, Options, option, options_of
 from partition_ops.options.json_schema import form_fields, settings_schema
 from partition_ops.options.values import build, parse_settings
@@ -224,12 +224,12 @@ def templates(*classes: type) -> dict[str, Any]:
 
 
 def planned_templates() -> dict[str, Any]:
-    """Return templates of the options that a plan of the whole job is checked with.
+    """Return templates of the options of the whole job, which its plan is checked with.
 
     They do not include how MPI is started: the worker that validates need not have it.
     """
-    planned = planned_options() - {one.name for one in options_of(MpiOptions)}
-    return {name: template for name, template in templates(RunConfig).items() if name in planned}
+    mpi = {one.name for one in options_of(MpiOptions)}
+    return {name: template for name, template in templates(RunConfig).items() if name not in mpi}
 
 
 COMMON = ("graph_name", "reverse_edges", *(one.name for one in options_of(GraphLocation)))

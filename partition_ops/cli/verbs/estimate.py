@@ -8,12 +8,11 @@ from typing import Any
 
 from partition_ops.artifacts.tasks import input_objects
 from partition_ops.cli.console import Console
-from partition_ops.cli.locations import add_input, open_input, open_output
+from partition_ops.cli.locations import add_input, open_input, open_output, open_previous
 from partition_ops.cli.text_tables import estimate_lines, workers_lines
 from partition_ops.cli.verb import Verb
-from partition_ops.jobs.options import RunConfig, planned_options
+from partition_ops.jobs.options import RunConfig
 from partition_ops.options.arguments import config_of
-from partition_ops.options.declare import options_of
 from partition_ops.stages.partition.options import PreviousOptions
 
 
@@ -43,7 +42,7 @@ def _number_of_workers(text: str) -> int:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, RunConfig)
-    from partition_ops.jobs.checks import check_graph
+    from partition_ops.jobs.checks import check_earlier, check_graph
     from partition_ops.jobs.estimate import Estimate, estimate_job
     from partition_ops.jobs.estimate.workers import WorkersEstimate, estimate_workers
     from partition_ops.system.memory import memory_limit
@@ -52,7 +51,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
     with (
         open_input(arguments, read_only=True) as source,
         open_output(arguments) if arguments.output else nullcontext() as destination,
+        open_previous(arguments) as previous,
     ):
+        if previous is not None:
+            check_earlier(previous, destination)
         metadata = check_graph(config, source)
         estimate: Estimate | WorkersEstimate
         if arguments.workers is None:
@@ -73,7 +75,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 VERB = Verb(
     description="""\
-Estimate what each stage of 'run' with the same options needs: peak memory, disk and a rough time. Only
+Estimate what each stage of 'run' with the same options needs: peak memory, disk and a rough time. Options of
+'run' that change none of it are accepted, too. Only
 metadata.json, the sizes of the files, and the headers of the feature to balance by and of the masks of train
 nodes are read. The needs are compared with the memory of this machine, or of the cgroup of this process, and
 with the free disk space.
@@ -81,6 +84,5 @@ With --workers, they are compared with that many workers, which share the stages
 The exit code is 0 in either case; 'run' rejects a job that does not fit.""",
     add_arguments=add_arguments,
     options=(PreviousOptions, RunConfig),
-    only=planned_options() | {one.name for one in options_of(PreviousOptions)},
     execute=execute,
 )

@@ -441,6 +441,22 @@ def test_the_verb_says_it_to_people_and_machines(called: Called, tmp_path: Path)
     assert {one["stage"] for one in document["stages"]} >= {"validate", "prepare", "partition", "convert"}
 
 
+def test_the_verb_takes_the_options_of_run_and_counts_reverse_edges(called: Called, tmp_path: Path) -> None:
+    arguments = ["estimate", graph_of(tmp_path / "in", 10**6, 10**7).root, "--num-parts", 4, "--json"]
+    plain, reversed_ = (
+        json.loads(called(*arguments, *more).stdout)
+        for more in ([], ["--reverse-edges", "--max-edge-cut", 0.5])
+    )
+    assert (plain["edges"], reversed_["edges"]) == (10**7, 2 * 10**7)
+
+
+def test_the_verb_refuses_an_earlier_run_that_is_none(called: Called, tmp_path: Path) -> None:
+    source, earlier = graph_of(tmp_path / "in", 10**6, 10**7).root, tmp_path / "earlier"
+    done = called("estimate", source, "--num-parts", 4, "--previous", earlier)
+    assert done.returncode == 3, done.stderr
+    assert str(earlier) in done.stderr
+
+
 def test_run_refuses_at_the_start_and_goes_on_when_told_to(called: Called, tmp_path: Path) -> None:
     source, out = graph_of(tmp_path / "in", 10**9, 10**11).root, tmp_path / "out"
     done = called("run", source, out, "--num-parts", 4)

@@ -14,15 +14,14 @@ from graph_partitioning.operators.gate import QualityGateOperator
 from graph_partitioning.operators.partition import PartitionNodesOperator
 from graph_partitioning.operators.task_messages import explain_failures
 from graph_partitioning.operators.validate import ValidateGraphOperator
-from graph_partitioning.options import in_form_words, planned_templates
+from graph_partitioning.options import COMMON, in_form_words, planned_templates
 
-from partition_ops.cli.verbs import estimate
 from partition_ops.errors import InvalidInputError, PartitionOpsError, TransientStorageError, UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.declare import options_of
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.mpi.options import MpiOptions
-from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.options import Gate
 from partition_ops.stages.validate.options import ValidateConfig
 
@@ -119,11 +118,11 @@ def test_pages_and_alerts_say_what_to_do(
     assert kept == {"graph_failure": "There is no such object. Check 'Seed' (seed)."}
 
 
-def test_the_dag_plans_with_the_options_of_an_estimate() -> None:
+def test_the_dag_plans_with_the_options_of_the_job() -> None:
     """So that a job whose stages are split is not refused because one task would need too much memory."""
     planned = planned_templates()
     assert {"num_parts", "prepare_tasks", "validation_tasks", "convert_tasks", "fanouts"} <= planned.keys()
     assert "mpi_ranks" not in planned  # the worker that validates need not have MPI
-    in_form = {one.name for one in options_of(RunConfig, PreviousOptions) if one.form is not None}
-    mpi = {one.name for one in options_of(MpiOptions)}
-    assert {*estimate.VERB.only} & in_form - mpi - {"graph_name", "previous"} == planned.keys()
+    in_form = {one.form_name for one in options_of(RunConfig) if one.form is not None}
+    mpi = {one.form_name for one in options_of(MpiOptions)}
+    assert planned.keys() == in_form - mpi - {*COMMON}

@@ -30,14 +30,20 @@ class PreviousAssignment:
     degrees: npt.NDArray[np.int32] | None
 
 
-def check_previous(run: Store, destination: Store) -> VerifiedRun:
+def check_previous(run: Store, destination: Store | None) -> VerifiedRun:
     """Return the earlier run, checked against its manifest.
+
+    Args:
+        run: Root of the earlier run.
+        destination: Root of the run that follows it; None if it is not known yet.
 
     Raises:
         UsageError: The run that follows it has the same root, or one lies in the other.
         InvalidInputError: The earlier run is not finished.
     """
     remedy = "Give the output a root of its own."
+    if destination is None:
+        return verified_run(run)
     if run.canonical_uri == destination.canonical_uri:
         raise UsageError("A run cannot follow itself", found=run.uri, remedy=remedy)
     for inner, outer in ((run, destination), (destination, run)):
