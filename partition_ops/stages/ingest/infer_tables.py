@@ -98,7 +98,9 @@ def _specs(
 ) -> Iterator[tuple[TableFile, str]]:
     """Yield all tables, each with what its name is made of."""
     keys = [entry.key for entry in folder.list(only or "") if only in (None, entry.key)]
-    graphs = tuple(f"{key.removesuffix(METADATA)}" for key in keys if key.endswith(f"/{METADATA}"))
+    graphs = tuple(key.removesuffix(METADATA) for key in keys if f"/{key}".endswith(f"/{METADATA}"))
+    if "" in graphs:
+        left_out[METADATA] = "the folder is a graph in the chunked format"
     kinds = table_sources()
     marks = [f"/{kind.mark}" for kind in kinds if kind.mark]
     whole = sorted({key.partition(mark)[0] for mark in marks for key in keys if mark in key})
@@ -170,16 +172,22 @@ def _paths(stem: str, files: Sequence[str], keys: Sequence[str]) -> tuple[str, .
 
 
 def _in_database(key: str, folder: Store, scratch: Path, duckdb: DuckDB) -> Iterator[tuple[TableFile, str]]:
-    """Yield the tables and views of a database file; none if it is no database."""
+    """Yield the tables and views of a database file.
+
+    Raises:
+        InvalidInputError: It is no database, or one that cannot be read.
+    """
     entry = folder.stat(key)
-    for kind in table_sources():
-        if entry is not None and kind.is_database(folder, entry):
-            spec = TableFile(sql=kind.list_tables, database=escaped(key))
-            (path,) = _opened(spec, folder, scratch, duckdb).paths
-            for row in sorted(pq.read_table(path).to_pylist(), key=lambda row: (row["place"], row["name"])):
-                where = "" if row["place"] == "main" else f"{quoted(row['place'])}."
-                sql = f"{ALL}{where}{quoted(row['name'])}"
-                yield TableFile(sql=sql, database=escaped(key)), row["name"]
+    kinds = [kind for kind in table_sources() if entry is not None and kind.is_database(folder, entry)]
+    if not kinds:
+        raise InvalidInputError("not a database that can be read")
+    for kind in kinds:
+        spec = TableFile(sql=kind.list_tables, database=escaped(key))
+        (path,) = _opened(spec, folder, scratch, duckdb).paths
+        for row in sorted(pq.read_table(path).to_pylist(), key=lambda row: (row["place"], row["name"])):
+            where = "" if row["place"] == "main" else f"{quoted(row['place'])}."
+            sql = f"{ALL}{where}{quoted(row['name'])}"
+            yield TableFile(sql=sql, database=escaped(key)), row["name"]
 
 
 def place_of(spec: TableFile) -> str:

@@ -122,6 +122,21 @@ def test_a_folder_without_tables_is_said(tmp_path: Path) -> None:
         infer_graph_file(open_store(str(tmp_path)))
 
 
+def test_a_folder_that_is_a_graph_is_said(tmp_path: Path, called: Called) -> None:
+    write_csv(tmp_path / "friends.csv", [{"from": "Ann", "to": "Bob"}])
+    (tmp_path / "graph.yaml").write_text(called("ingest", "--infer", tmp_path).stdout)
+    ingest(tmp_path, tmp_path / "graph")
+    said = called("ingest", "--infer", tmp_path / "graph")
+    assert said.returncode == 3 and "the folder is a graph in the chunked format" in said.stderr
+
+
+@pytest.mark.parametrize("path", ["", "bad.db"])
+def test_a_database_that_cannot_be_read_is_said(path: str, tmp_path: Path, called: Called) -> None:
+    (tmp_path / "bad.db").write_bytes(b"no database at all")
+    said = called("ingest", "--infer", tmp_path / path)
+    assert said.returncode == 3 and "bad.db: not a database that can be read" in said.stderr
+
+
 def proposed(folder: Path) -> tuple[str, dict[str, int]]:
     """The proposal for a folder, and the number of nodes and edges by type of the graph that it makes."""
     text = infer_graph_file(open_store(str(folder)))
