@@ -46,7 +46,9 @@ class Cost:
 
 
 def measure(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Cost:
-    """Run a command to its end.
+    """Run a command to its end, after everything that was written before is on the disk.
+
+    Else a command would pay for the files of the one before it.
 
     Args:
         command: The command.
@@ -55,6 +57,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
     Raises:
         RuntimeError: It failed.
     """
+    os.sync()
     began = time.monotonic()
     variables = {**os.environ, **(environment or {})}
     with (
