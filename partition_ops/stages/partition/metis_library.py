@@ -1,7 +1,8 @@
 """The METIS library that pymetis brings, called with several balance constraints, in a process of its own.
 
 pymetis itself passes one weight a node; the shared object behind it exports METIS's C functions with
-64-bit integers. Source: METIS manual 5.1, section 5.4, ``METIS_PartGraphKway``.
+64-bit integers. Source: METIS manual 5.1, section 5.4, ``METIS_PartGraphKway`` and
+``METIS_PartGraphRecursive``.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def cut_graph(
     seed: int,
     edge_weights: Weights | None = None,
     volume: bool = False,
+    bisect: bool = False,
 ) -> npt.NDArray[np.int32]:
     """Return (nodes,) int32: METIS's partitions of a graph that has edges, and more nodes than partitions.
 
@@ -63,6 +65,7 @@ def cut_graph(
         seed: The same seed gives the same partitions.
         edge_weights: (half-edges,) int64, or None if every edge weighs 1.
         volume: Whether to minimise the communication volume instead of the number of cut edges.
+        bisect: Whether to bisect the graph, its halves, and so on, which minimises the number of cut edges.
 
     Raises:
         EngineError: METIS failed.
@@ -77,7 +80,7 @@ def cut_graph(
     options[int(indices.NUMBERING)] = 0
     neighbours = np.asarray(graph.neighbours, np.int64)
     call = partial(
-        _library().METIS_PartGraphKway,
+        _library().METIS_PartGraphRecursive if bisect else _library().METIS_PartGraphKway,
         _number(graph.num_nodes),
         _number(weights.shape[1]),
         pointer(graph.offsets),

@@ -148,7 +148,7 @@ def _cut_clusters(config: PartitionConfig, tuning: Tuning, level: Level, spare: 
 
     def small(graph: Graph) -> Labels:
         smaller = smallest._replace(graph=without_light_edges(graph, config.all_parts, tuning))
-        parts = cut_by_metis(config, smaller, config.seed, spare=spare, most_over=REFINED)
+        parts = cut_by_metis(config, smaller, config.seed, spare=spare, most_over=REFINED, tuning=tuning)
         for level in reversed(levels[1:]):
             parts = parts[level.labels] if len(level.labels) else parts
             refine(level.graph, level.constraints, parts, tuning=tuning)

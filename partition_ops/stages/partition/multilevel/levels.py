@@ -20,10 +20,12 @@ from partition_ops.stages.partition.multilevel.graph import (
 from partition_ops.stages.partition.multilevel.search import Homes
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import (
+    DEFAULT,
     LEAST_TOLERANCE,
     METIS_TOLERANCE,
     OF_SPARE,
     Contraction,
+    Tuning,
 )
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Problem, shares, tolerances
@@ -106,6 +108,7 @@ def cut_by_metis(
     by_limits: bool = False,
     spare: int = 0,
     most_over: float = 1.0,
+    tuning: Tuning = DEFAULT,
 ) -> Labels:
     """Return (nodes,) int32: METIS's partitions, which may exceed limits.
 
@@ -122,8 +125,12 @@ def cut_by_metis(
         spare: Number of the last columns whose limits are loose.
         most_over: METIS is called again if a partition holds more than this multiple of a loose limit.
             `REFINED` is for results that are refined within the limits.
+        tuning: Says which graphs are bisected again and again instead of cut at once.
     """
     graph, limits = level.graph, level.constraints
+    num_parts, volume = config.all_parts, config.objective == "vol"
+    few_clusters = 0 < len(graph.node_weights) <= tuning.bisected * num_parts
+    bisect = few_clusters and num_parts > tuning.many_parts and not volume
     columns = limits.columns()
     strict = columns.shape[1] - spare
     sums = columns.sum(axis=0)
@@ -149,7 +156,8 @@ def cut_by_metis(
             allowed,
             seed=seed % 2**31,
             edge_weights=edge_weights,
-            volume=config.objective == "vol",
+            volume=volume,
+            bisect=bisect,
         )
 
     parts = cut(strict)

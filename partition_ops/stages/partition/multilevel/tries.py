@@ -310,7 +310,15 @@ class Tries:
     def _metis(self, level: Level, seed: int) -> Labels:
         spare = self.problem.limits_in_edges
         level = level._replace(graph=without_light_edges(level.graph, self.count, self.tuning))
-        return cut_by_metis(self.problem.config, level, seed, by_limits=True, spare=spare, most_over=REFINED)
+        return cut_by_metis(
+            self.problem.config,
+            level,
+            seed,
+            by_limits=True,
+            spare=spare,
+            most_over=REFINED,
+            tuning=self.tuning,
+        )
 
     def _kahypar(self, level: Level, seed: int, preset: str) -> Labels | None:
         """Return a partition by Mt-KaHyPar, or None.
