@@ -165,6 +165,9 @@ def run_verb(words: Sequence[str]) -> int:
         check_arguments(arguments)
         remove_abandoned()  # may free disk space
         check_tmpdir()
+        from partition_ops.system.memory import keep_freed_memory
+
+        keep_freed_memory(getattr(arguments, "memory", None))
         with _bounded(arguments, console):
             console.result(arguments.execute(arguments, console))
         return 0

@@ -367,7 +367,9 @@ class GraphStageOperator(GraphRunOperator):
     def execute(self, context: Context) -> Any:
         from partition_ops.artifacts.marker import claimed
         from partition_ops.artifacts.write_access import check_root
+        from partition_ops.system.memory import keep_freed_memory
 
+        keep_freed_memory()  # the process of a task does nothing else
         progress = task_progress(context, self.log)
         with self.opened(progress) as (source, destination), source.snapshot():
             check_root("stage", destination)
