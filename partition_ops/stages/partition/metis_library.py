@@ -158,7 +158,6 @@ def _library() -> Any:
     import pymetis._internal
 
     library = ctypes.CDLL(pymetis._internal.__file__)
-    library.METIS_PartGraphKway.restype = ctypes.c_int
     return library
 
 
