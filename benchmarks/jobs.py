@@ -11,7 +11,7 @@ every round, so that other load affects all of them; figures are medians. In the
 ours must pass ``partition-ops verify``, and the cut of theirs is counted. The graphs are those of
 `benchmarks.mag_graph`; a case is a scale and a number of partitions, with one constraint a node type.
 
-``--tenfold`` adds ours alone at scale 10, Parquet, 8 parts, in one round, and ``--s3`` the job of scale 1
+``--tenfold`` adds ours alone at scale 10, 4 parts, in one round, and ``--s3`` the job of scale 1
 from S3 to S3 on a local server. Results go to ``benchmarks/results/jobs.json`` after every case; what a call
 does not measure stays there. At the end, the call does what `benchmarks.jobs_page` does, if it wrote there.
 """
@@ -34,13 +34,13 @@ from benchmarks.processes import Cost, machine, measure, median
 from benchmarks.s3_jobs import BUCKET, SOURCE, s3_copy
 
 CASES = "0.03/4,0.1/4,0.3/4,0.45/4,1/4,0.2/16,0.2/64"
-TENFOLD, TENFOLD_PARTS = 10.0, 8
+TENFOLD, TENFOLD_PARTS = 10.0, 4
 CLI = [sys.executable, "-m", "partition_ops.cli"]
 Result = dict[str, Any]
 Contestants = dict[str, Callable[[bool], Result]]
 
 
-def graph_at(folder: Path, scale: float, file_format: str) -> Path:
+def graph_at(folder: Path, scale: float, file_format: str = "csv") -> Path:
     """Return the benchmark graph, and create it if it does not exist."""
     path = folder / f"mag-{scale:g}-{file_format}"
     if not (path / "metadata.json").exists():
@@ -154,8 +154,8 @@ def main() -> None:
     args = parser.parse_args()
     split = (case.split("/") for case in args.cases.split(",") if case)
     cases = [(float(scale), int(parts)) for scale, parts in split]
-    graphs = {scale: graph_at(args.folder, scale, "csv") for scale, _ in cases}
-    tenfold = graph_at(args.folder, TENFOLD, "parquet") if args.tenfold else None
+    graphs = {scale: graph_at(args.folder, scale) for scale, _ in cases}
+    tenfold = graph_at(args.folder, TENFOLD) if args.tenfold else None
     measure([*CLI, "compile"])  # as `make install` does
     args.output.mkdir(parents=True, exist_ok=True)
     file = args.output / jobs_page.FILE

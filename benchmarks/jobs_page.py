@@ -70,8 +70,8 @@ def figures(results: dict[str, Any]) -> dict[str, str]:
             on_s3 = case["jobs"][S3]["cost"]["wall"]
             found["seconds S3"] = _seconds(on_s3)
             found["times S3"] = f"{on_s3 / ours['cost']['wall']:.1f}"
-    if "10/8" in results["cases"]:
-        found["times 10/8"] = f"{times_tenfold(results['cases']['10/8']):.1f}"
+    if "10/4" in results["cases"]:
+        found["times 10/4"] = f"{times_tenfold(results['cases']['10/4']):.1f}"
     return found
 
 
@@ -165,10 +165,10 @@ def _targets(results: dict[str, Any]) -> Iterator[str]:
         if S3 in cases["1/4"]["jobs"]:
             on_s3 = cases["1/4"]["jobs"][S3]["cost"]["wall"]
             yield _target("S3 to S3, time relative to the local job", on_s3 / local, TIMES_S3)
-        if "10/8" in cases:
-            tenfold = cases["10/8"]["jobs"][OURS]["cost"]
+        if "10/4" in cases:
+            tenfold = cases["10/4"]["jobs"][OURS]["cost"]
             yield _target(
-                "ten times the graph, time relative to scale 1", times_tenfold(cases["10/8"]), TIMES_TENFOLD
+                "ten times the graph, time relative to scale 1", times_tenfold(cases["10/4"]), TIMES_TENFOLD
             )
             yield _target("ten times the graph, peak GB", tenfold["peak"] / 1e9, GB_TENFOLD)
 

@@ -192,7 +192,7 @@ def main() -> int:
     parser.add_argument("--keys", action="store_true", help="print the requests of each key")
     parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="folder of the graphs")
     args = parser.parse_args()
-    found = compare(graph_at(args.folder, args.scale, "csv"), args.rounds, args.delay)
+    found = compare(graph_at(args.folder, args.scale), args.rounds, args.delay)
     if not args.keys:
         del found["by key"]
     print(json.dumps(found, indent=1))

@@ -18,20 +18,21 @@ from partition_ops.system.parallel import cores, map_in_threads
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
-MOST_READERS = 4  # threads; each has 8 bytes a node
+MOST_READERS = 4  # threads; each has an entry for each node
 NONE = -1
 
 
 def has_parallel_edges(first: Counts, groups: Ids, group_nodes: Ids) -> bool:
     """Return whether two edges have the same ends; the arguments are attributes of `SampledEdges`.
 
-    Peak memory: 8 bytes a node for each core, up to four.
+    Peak memory: 4 or 8 bytes a node for each core, up to four.
     """
     nodes = len(first) - 1
     bounds = np.linspace(0, nodes, min(cores(), MOST_READERS) + 1).astype(np.int64)
 
     def find(ends: tuple[int, int]) -> bool:
-        return bool(_is_parallel(first, groups, group_nodes, np.full(nodes, NONE, np.int64), *ends))
+        seen = np.full(nodes, NONE, group_nodes.dtype)
+        return bool(_is_parallel(first, groups, group_nodes, seen, *ends))
 
     return any([*map_in_threads(find, pairwise(bounds.tolist()))])
 
@@ -62,14 +63,14 @@ def join_parallel_edges(first: Counts, groups: Ids, group_nodes: Ids) -> tuple[I
 
 
 @compiled
-def _is_parallel(first: Ids, groups: Ids, group_nodes: Ids, seen: Counts, begin: int, end: int) -> bool:
+def _is_parallel(first: Ids, groups: Ids, group_nodes: Ids, seen: Ids, begin: int, end: int) -> bool:
     """Return whether a source from ``begin`` to ``end`` has two edges to a node; ``seen`` is changed."""
     for u in range(begin, end):
         for e in range(first[u], first[u + 1]):
             v = unsigned(group_nodes[unsigned(groups[unsigned(e)])])
-            if seen[v] >= first[u]:
+            if seen[v] == u:
                 return True
-            seen[v] = e
+            seen[v] = u
     return False
 
 
