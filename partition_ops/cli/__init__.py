@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 SWITCH_SECONDS = 0.0005
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a verb and return the exit code."""
+def main(argv: Sequence[str] | None = None, *, alone: bool = False) -> int:
+    """Run a verb and return the exit code; ``alone`` says that this process does nothing else."""
     words = sys.argv[1:] if argv is None else [*argv]
     with SignalHandler(as_json="--json" in words) as signals:
         try:
             from partition_ops.cli.dispatch import run_verb
 
             signals.unwind_on_signal()
-            code = run_verb(words)
+            code = run_verb(words, alone=alone)
         except KeyboardInterrupt:
             return signals.finish()
         return signals.finish() if code and signals.received else code
@@ -58,7 +58,7 @@ def command() -> NoReturn:
 
     atexit.register(end)  # the first one is called last
     try:
-        code[0] = main()
+        code[0] = main(alone=True)
     except SystemExit as exit:
         code[0] = exit.code or 0
         raise

@@ -151,8 +151,13 @@ def _with_default_verb(words: Sequence[str]) -> list[str]:
     return [words[0], listed.verb.default, *words[1:]] if inner and words[1] not in inner else list(words)
 
 
-def run_verb(words: Sequence[str]) -> int:
-    """Run a verb and return the exit code; the caller handles signals."""
+def run_verb(words: Sequence[str], *, alone: bool = False) -> int:
+    """Run a verb and return the exit code; the caller handles signals.
+
+    Args:
+        words: The command line.
+        alone: Whether this process does nothing else, so that its memory can be tuned for that.
+    """
     arguments = build_parser().parse_args(_with_default_verb(words))
     from partition_ops.system.temporary_folders import check_tmpdir, remove_abandoned
 
@@ -165,9 +170,10 @@ def run_verb(words: Sequence[str]) -> int:
         check_arguments(arguments)
         remove_abandoned()  # may free disk space
         check_tmpdir()
-        from partition_ops.system.memory import keep_freed_memory
+        if alone:
+            from partition_ops.system.memory import keep_freed_memory
 
-        keep_freed_memory(getattr(arguments, "memory", None))
+            keep_freed_memory(getattr(arguments, "memory", None))
         with _bounded(arguments, console):
             console.result(arguments.execute(arguments, console))
         return 0

@@ -95,7 +95,8 @@ def open_graph(
         if target is not None and read_only:
             # a graph of arrays is compared itself; tables may be numbered after those of an earlier run
             if (isinstance(uri, str) or uri.numbers_nodes) and target.exists(METADATA):
-                yield stack.enter_context(with_reverses(target, wanted=_added_reverses(output, target)))
+                wanted = config.reverse_edges or _added_reverses(output, target)
+                yield stack.enter_context(with_reverses(target, wanted=wanted))
                 return
             target = None
         if target is None:

@@ -46,7 +46,8 @@ def _import_without_blas() -> None:
     blas = "scipy.linalg.cython_blas"
     looked_for = sys.modules.setdefault(blas, ModuleType(blas))
     try:
-        importlib.import_module("numba.np.arraymath")
+        with suppress(ImportError):  # another version of numba may look elsewhere
+            importlib.import_module("numba.np.arraymath")
     finally:
         if looked_for.__spec__ is None:
             del sys.modules[blas]

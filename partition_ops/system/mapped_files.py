@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,51 +11,67 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+# of a file system that cannot reserve room: files there grow when they are written
+UNSUPPORTED = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+
 
 def new_array(file: Path | IO[bytes], shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Create a file of zeros without a header, and return its array, mapped for writing.
 
-    The file takes its room on the disk at once. If pages found none later, when they are written, the process
-    would end by a signal. An empty array is not mapped, and has no file.
+    The file reserves its room on the disk at once. If pages found none later, when they are written, the
+    process would end by a signal. An empty array is not mapped.
+
+    Args:
+        file: Path of the file, or a new file that is open for reading and writing.
+        shape: Shape of the array.
+        dtype: Its dtype.
 
     Raises:
-        OSError: The disk has no room.
+        OSError: The disk has no room; the error has the path.
     """
+    if isinstance(file, Path):
+        try:
+            with file.open("w+b") as stream:
+                return new_array(stream, shape, dtype)
+        except OSError as error:
+            error.filename = str(file)
+            raise
+    array = np.zeros(0, dtype)
     if 0 in shape:
-        return np.zeros(shape, dtype)
-    array: npt.NDArray[Any] = np.memmap(file, dtype, "w+", shape=tuple(shape))
-    _take_room(file)
-    return array
+        return array.reshape(shape)
+    begin = file.tell()
+    _reserve(file, begin + int(np.prod(shape, dtype=np.int64)) * array.dtype.itemsize)
+    return np.memmap(file, array.dtype, "r+", begin, tuple(shape))
 
 
 def new_npy(path: Path, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Create a ``.npy`` file of zeros, and return its array, mapped for writing, as `new_array` does.
 
-    An empty array has a file, but is not mapped.
-
     Raises:
-        OSError: The disk has no room.
+        OSError: The disk has no room; the error has the path.
     """
-    if 0 in shape:
-        empty: npt.NDArray[Any] = np.zeros(shape, dtype)
-        with path.open("wb") as stream:
-            np.save(stream, empty)
-        return empty
-    array: npt.NDArray[Any] = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), tuple(shape))
-    _take_room(path)
-    return array
-
-
-def _take_room(file: Path | IO[bytes]) -> None:
-    """Make the file system keep room for all pages of a file, which were not written yet."""
-    if not hasattr(os, "posix_fallocate"):  # as on macOS
-        return
-    if isinstance(file, Path):
-        with file.open("r+b") as stream:
-            _take_room(stream)
-        return
+    described = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": False,
+        "shape": tuple(map(int, shape)),
+    }
     try:
-        os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+        with path.open("w+b") as stream:
+            np.lib.format.write_array_header_1_0(stream, described)
+            stream.flush()
+            return new_array(stream, shape, dtype)
     except OSError as error:
-        error.filename = file.name
+        error.filename = str(path)
         raise
+
+
+def _reserve(file: IO[bytes], size: int) -> None:
+    """Make a file so large, with room on the disk for all of it."""
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+            return
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+    os.ftruncate(file.fileno(), size)

@@ -21,6 +21,7 @@ bounds: list[int] = []  # of `partition_ops.system.memory_guard`, in bytes
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
 MOST_KEPT = 512 << 20  # bytes that are free at the end of the heap; a smaller share of a small memory
 KEPT_SHARE = 1 / 48
+LEAST_MAPPED = 32 << 20  # bytes of an array that glibc always maps, if nothing is set
 
 
 def memory_limit() -> int:
@@ -40,10 +41,9 @@ def memory_limit() -> int:
 def keep_freed_memory(memory: int | None = None) -> None:
     """Let this process use memory again that it has freed, instead of giving it back to the kernel.
 
-    glibc maps each large array anew, and the kernel clears its pages: a tenth of the processor time of a job.
-    Without that, the job takes 0.92 to 0.94 of the time with 20 and 200 million edges, and 0.97 with 4
-    million in 64 partitions. All threads share what is free, so that it takes no more memory, but in 64
-    partitions a sixth more. Other C libraries are left as they are.
+    glibc maps each large array anew, and the kernel clears its pages. Without that, the job takes 0.92 to
+    0.94 of the time with 20 and 200 million edges, and 0.95 with 4 million in 64 partitions, but there a
+    sixth more memory. Nothing changes with less than 3 GiB, and with other C libraries.
 
     It is for processes that do nothing else, and is called before there are threads.
 
@@ -51,10 +51,11 @@ def keep_freed_memory(memory: int | None = None) -> None:
         memory: Bytes that the process may use, if they are fewer than `memory_limit`.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        kept = min(MOST_KEPT, int(KEPT_SHARE * min(memory_limit(), memory or sys.maxsize)))
-        for name, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, kept // 2), (M_TRIM_THRESHOLD, kept)):
-            mallopt(name, value)
+    kept = min(MOST_KEPT, int(KEPT_SHARE * min(memory_limit(), memory or sys.maxsize)))
+    # glibc refuses so much before version 2.35; its own limits, which follow the arrays, are better then
+    if mallopt is not None and kept // 2 > LEAST_MAPPED and mallopt(M_MMAP_THRESHOLD, kept // 2):
+        mallopt(M_TRIM_THRESHOLD, kept)
+        mallopt(M_ARENA_MAX, 1)
 
 
 def planned_memory(option: int | None, share: float, limit: int | None = None) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -63,6 +65,30 @@ def test_the_array_is_of_zeros_and_what_is_written_is_in_the_file(
         assert (path.read_bytes() if path.exists() else b"") == values.tobytes()
 
 
+@CREATES
+def test_a_disk_that_is_full_already_is_an_error_with_the_path(create: Create, small_disk: Path) -> None:
+    with (
+        pytest.raises(OSError, match="No space left"),
+        (small_disk / "full").open("wb", buffering=0) as stream,
+    ):
+        while stream.write(bytes(1 << 12)):
+            pass
+    with pytest.raises(OSError, match=f"No space left.*{small_disk}/array"):
+        create(small_disk / "array", (1 << 12,), np.int64)
+
+
+@CREATES
+def test_a_file_system_that_cannot_reserve_room_has_the_file(
+    create: Create, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Mock(side_effect=OSError(errno.EOPNOTSUPP, "Operation not supported"))
+    monkeypatch.setattr(os, "posix_fallocate", refused)
+    create(tmp_path / "array", (5,), np.int64)[:] = 7
+    assert refused.called
+    assert np.frombuffer((tmp_path / "array").read_bytes()[-40:], np.int64).tolist() == [7] * 5
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no room can be reserved here")
 def test_the_file_is_not_sparse(tmp_path: Path) -> None:
     new_array(tmp_path / "array", (1 << 20,), np.int64)
     assert (tmp_path / "array").stat().st_blocks * 512 >= 8 << 20

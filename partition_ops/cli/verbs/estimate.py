@@ -14,6 +14,7 @@ from partition_ops.cli.verb import Verb
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.arguments import config_of
 from partition_ops.stages.partition.options import PreviousOptions
+from partition_ops.stages.validate.options import ExpectationSuites
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,14 +76,14 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 
 VERB = Verb(
     description="""\
-Estimate what each stage of 'run' with the same options needs: peak memory, disk and a rough time. Options of
-'run' that change none of it are accepted, too. Only
-metadata.json, the sizes of the files, and the headers of the feature to balance by and of the masks of train
-nodes are read. The needs are compared with the memory of this machine, or of the cgroup of this process, and
+Estimate what each stage of 'run' with the same options needs: peak memory, disk and a rough time. It accepts
+all options of 'run', also those that do not change the estimate. Only metadata.json, the sizes of the files,
+the headers of the feature to balance by and of the masks of train nodes, and the assignment of a previous run
+are read. The needs are compared with the memory of this machine, or of the cgroup of this process, and
 with the free disk space.
 With --workers, they are compared with that many workers, which share the stages that can be split.
 The exit code is 0 in either case; 'run' rejects a job that does not fit.""",
     add_arguments=add_arguments,
-    options=(PreviousOptions, RunConfig),
+    options=(PreviousOptions, RunConfig, ExpectationSuites),
     execute=execute,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +99,7 @@ def _specs(
 ) -> Iterator[tuple[TableFile, str]]:
     """Yield all tables, each with what its name is made of."""
     keys = [entry.key for entry in folder.list(only or "") if only in (None, entry.key)]
-    graphs = tuple(key.removesuffix(METADATA) for key in keys if f"/{key}".endswith(f"/{METADATA}"))
+    graphs = tuple(key.removesuffix(METADATA) for key in keys if _describes_a_graph(folder, key))
     if "" in graphs:
         left_out[METADATA] = "the folder is a graph in the chunked format"
     kinds = table_sources()
@@ -136,6 +137,17 @@ def _specs(
             continue
         for stem, files in sorted(stems.items()):
             yield TableFile(_paths(stem, files, keys)), stem
+
+
+def _describes_a_graph(folder: Store, key: str) -> bool:
+    """Return whether a file is the metadata of a graph in the chunked format."""
+    if not f"/{key}".endswith(f"/{METADATA}"):
+        return False
+    try:
+        document = json.loads(folder.read_bytes(key))
+    except ValueError:
+        return False
+    return isinstance(document, dict) and "edge_type" in document
 
 
 def _folder_of_table(key: str) -> str:

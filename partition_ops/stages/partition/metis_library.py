@@ -65,7 +65,8 @@ def cut_graph(
         seed: The same seed gives the same partitions.
         edge_weights: (half-edges,) int64, or None if every edge weighs 1.
         volume: Whether to minimise the communication volume instead of the number of cut edges.
-        bisect: Whether to bisect the graph, its halves, and so on, which minimises the number of cut edges.
+        bisect: Whether to use recursive bisection, which minimises the number of cut edges, instead of the
+            k-way method. ``allowed`` is then for each bisection.
 
     Raises:
         EngineError: METIS failed.

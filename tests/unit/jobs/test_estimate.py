@@ -450,7 +450,7 @@ def test_the_verb_takes_the_options_of_run_and_counts_reverse_edges(called: Call
     assert (plain["edges"], reversed_["edges"]) == (10**7, 2 * 10**7)
 
 
-def test_the_verb_refuses_an_earlier_run_that_is_none(called: Called, tmp_path: Path) -> None:
+def test_the_verb_refuses_a_previous_run_that_does_not_exist(called: Called, tmp_path: Path) -> None:
     source, earlier = graph_of(tmp_path / "in", 10**6, 10**7).root, tmp_path / "earlier"
     done = called("estimate", source, "--num-parts", 4, "--previous", earlier)
     assert done.returncode == 3, done.stderr

@@ -23,7 +23,6 @@ from partition_ops.stages.partition.mpi.options import MpiOptions
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 from partition_ops.storage import StorageSettings, Store, open_store
-from partition_ops.system.memory import keep_freed_memory
 
 MEMORY_MARK = "@partition-ops-memory "
 NUMBERS_AT_ONCE = 1 << 22
@@ -136,7 +135,6 @@ def do_work(partition: Callable[[Work], Parts]) -> None:
     Args:
         partition: Returns (nodes,) int32 in rank 0; what the others return does not count.
     """
-    keep_freed_memory()
     mpirun.run_rank(lambda comm: _rank(comm, partition))
 
 

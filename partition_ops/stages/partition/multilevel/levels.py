@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -125,7 +126,7 @@ def cut_by_metis(
         spare: Number of the last columns whose limits are loose.
         most_over: METIS is called again if a partition holds more than this multiple of a loose limit.
             `REFINED` is for results that are refined within the limits.
-        tuning: Says which graphs are bisected again and again instead of cut at once.
+        tuning: Says for which graphs METIS uses recursive bisection.
     """
     graph, limits = level.graph, level.constraints
     num_parts, volume = config.all_parts, config.objective == "vol"
@@ -147,6 +148,8 @@ def cut_by_metis(
             own = chosen[chosen < strict]
             heaviest = columns[:, own].max(axis=0)
             allowed[: len(own)] = tolerances(config, heaviest, sums[own], METIS_TOLERANCE)
+        if bisect:  # METIS allows each bisection what it is given
+            allowed = np.maximum(allowed ** (1 / math.log2(num_parts)), LEAST_TOLERANCE)
         edge_weights = graph.edge_weights if len(graph.edge_weights) else None
         adjacency = ParhipGraph(graph.offsets, graph.neighbours)
         return cut_graph(

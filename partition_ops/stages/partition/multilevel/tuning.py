@@ -108,8 +108,8 @@ class Tuning:
 
     # many partitions have small clusters, with edges of which most are light
     many_parts: int = 16  # more are many
-    # clusters for each of them: METIS bisects a smaller graph of clusters again and again, in half of the
-    # time that it takes to cut it at once, most of which is for its first partition; fewer edges are cut, too
+    # clusters for each of them: METIS uses recursive bisection on a graph with no more, because its k-way
+    # method begins with several of them
     bisected: int = 1024
     dense: int = 32  # half-edges for each cluster, the heaviest of the graph, that METIS and searches get
 

@@ -130,6 +130,13 @@ def test_a_folder_that_is_a_graph_is_said(tmp_path: Path, called: Called) -> Non
     assert said.returncode == 3 and "the folder is a graph in the chunked format" in said.stderr
 
 
+@pytest.mark.parametrize("text", ['{"license": "CC0"}', "no JSON", "[]"])
+def test_another_metadata_file_hides_no_tables(text: str, tmp_path: Path) -> None:
+    write_csv(tmp_path / "friends.csv", [{"from": "Ann", "to": "Bob"}])
+    (tmp_path / "metadata.json").write_text(text)
+    assert "friend" in infer_graph_file(open_store(str(tmp_path)))
+
+
 @pytest.mark.parametrize("path", ["", "bad.db"])
 def test_a_database_that_cannot_be_read_is_said(path: str, tmp_path: Path, called: Called) -> None:
     (tmp_path / "bad.db").write_bytes(b"no database at all")
