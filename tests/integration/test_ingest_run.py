@@ -114,6 +114,12 @@ def test_damaged_chunks_of_a_run_are_made_again(shop: Path, key: str, tmp_path: 
     assert partition_ops.verify(shop / "graph.yaml", copy).passed
 
 
+def test_an_estimate_counts_reverse_edges_whatever_the_output_has(shop: Path, called: Called) -> None:
+    words = ["estimate", shop / "graph.yaml", "--output", shop / "out", "--num-parts", 2, "--json"]
+    plain, more = (json.loads(called(*words, *options).stdout) for options in ([], ["--reverse-edges"]))
+    assert more["edges"] == 2 * plain["edges"]
+
+
 def test_a_second_run_does_nothing(shop: Path) -> None:
     record = shop / "out/ingest/records/ingest.json"
     before = record.stat().st_mtime_ns
