@@ -19,7 +19,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
 bounds: list[int] = []  # of `partition_ops.system.memory_guard`, in bytes
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
-MOST_KEPT = 512 << 20  # bytes that are free at the end of the heap; a smaller share of a small memory
+MOST_KEPT = 128 << 20  # bytes that are free at the end of the heap; a smaller share of a small memory
 KEPT_SHARE = 1 / 48
 LEAST_MAPPED = 32 << 20  # bytes of an array that glibc always maps, if nothing is set
 
@@ -41,9 +41,9 @@ def memory_limit() -> int:
 def keep_freed_memory(memory: int | None = None) -> None:
     """Let this process use memory again that it has freed, instead of giving it back to the kernel.
 
-    glibc maps each large array anew, and the kernel clears its pages. Without that, the job takes 0.92 to
-    0.94 of the time with 20 and 200 million edges, and 0.95 with 4 million in 64 partitions, but there a
-    sixth more memory. Nothing changes with less than 3 GiB, and with other C libraries.
+    glibc maps each large array anew, and the kernel clears its pages. Without that, the job takes 0.94 of the
+    time and 0.87 of the memory with 20 million edges, and 0.97 and 1.04 with 4 million in 64 partitions.
+    Nothing changes with less than 3 GiB, and with other C libraries.
 
     It is for processes that do nothing else, and is called before there are threads.
 
