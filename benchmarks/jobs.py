@@ -34,7 +34,6 @@ from benchmarks.processes import Cost, machine, measure, median
 from benchmarks.s3_jobs import BUCKET, SOURCE, s3_copy
 
 CASES = "0.03/4,0.1/4,0.3/4,0.45/4,1/4,0.2/16,0.2/64"
-TENFOLD, TENFOLD_PARTS = 10.0, 4
 CLI = [sys.executable, "-m", "partition_ops.cli"]
 Result = dict[str, Any]
 Contestants = dict[str, Callable[[bool], Result]]
@@ -50,6 +49,12 @@ def graph_at(folder: Path, scale: float, file_format: str = "csv") -> Path:
         words = [str(path), "--scale", str(scale), "--format", file_format]
         subprocess.run([sys.executable, "-m", "benchmarks.mag_graph", *words], check=True)
     return path
+
+
+def cases_of(text: str) -> list[tuple[float, int]]:
+    """Return scales and numbers of partitions, such as those of ``0.03/4,0.2/64``."""
+    split = (case.split("/") for case in text.split(",") if case)
+    return [(float(scale), int(parts)) for scale, parts in split]
 
 
 def say(text: str) -> None:
@@ -152,10 +157,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".local/bench"), help="folder of the graphs")
     parser.add_argument("--output", type=Path, default=jobs_page.RESULTS)
     args = parser.parse_args()
-    split = (case.split("/") for case in args.cases.split(",") if case)
-    cases = [(float(scale), int(parts)) for scale, parts in split]
+    cases = cases_of(args.cases)
+    [(ten, of_ten)] = cases_of(jobs_page.TENFOLD)
     graphs = {scale: graph_at(args.folder, scale) for scale, _ in cases}
-    tenfold = graph_at(args.folder, TENFOLD) if args.tenfold else None
+    tenfold = graph_at(args.folder, ten) if args.tenfold else None
     measure([*CLI, "compile"])  # as `make install` does
     args.output.mkdir(parents=True, exist_ok=True)
     file = args.output / jobs_page.FILE
@@ -169,7 +174,7 @@ def main() -> None:
     def keep(graph: Path, scale: float, parts: int, jobs: dict[str, Result]) -> None:
         edges = sum(map(sum, json.loads((graph / "metadata.json").read_text())["num_edges_per_chunk"]))
         found = {"scale": scale, "parts": parts, "edges": edges, **measured, "jobs": jobs}
-        if scale == TENFOLD:
+        if scale == ten:
             found["seconds_of_scale_1"] = results["cases"]["1/4"]["jobs"][jobs_page.OURS]["cost"]["wall"]
         results["cases"][f"{scale:g}/{parts}"] = found
         file.write_text(json.dumps(results, indent=1, default=str) + "\n")
@@ -180,9 +185,9 @@ def main() -> None:
         jobs = repeat(contestants_at(graph, parts, s3=args.s3 and scale == 1), args.rounds)
         keep(graph, scale, parts, jobs)
     if tenfold:
-        say(f"scale {TENFOLD:g}, {TENFOLD_PARTS} parts")
-        alone: Contestants = {jobs_page.OURS: lambda first: our_job(tenfold, TENFOLD_PARTS, first)}
-        keep(tenfold, TENFOLD, TENFOLD_PARTS, repeat(alone, 1))
+        say(f"scale {ten:g}, {of_ten} parts")
+        alone: Contestants = {jobs_page.OURS: lambda first: our_job(tenfold, of_ten, first)}
+        keep(tenfold, ten, of_ten, repeat(alone, 1))
     if args.output == jobs_page.RESULTS:
         jobs_page.renew(results)
     print(jobs_page.page(results), end="")

@@ -64,9 +64,10 @@ def open_input(arguments: argparse.Namespace, *, read_only: bool = False) -> Ite
 
     with ExitStack() as stack:
         output = previous = config = None
-        if is_graph_file(arguments.input) or hasattr(arguments, "reverse_edges"):
+        tables = is_graph_file(arguments.input)
+        if tables or hasattr(arguments, "reverse_edges"):
             config = config_of(arguments, IngestConfig)
-        if is_graph_file(arguments.input):
+        if tables:
             if getattr(arguments, "output", None):
                 output = stack.enter_context(open_output(arguments))
             previous = stack.enter_context(open_previous(arguments))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,12 +37,11 @@ def new_array(file: Path | IO[bytes], shape: Sequence[int], dtype: npt.DTypeLike
         except OSError as error:
             error.filename = str(file)
             raise
-    array = np.zeros(0, dtype)
     if 0 in shape:
-        return array.reshape(shape)
+        return np.zeros(shape, dtype)
     begin = file.tell()
-    _reserve(file, begin + int(np.prod(shape, dtype=np.int64)) * array.dtype.itemsize)
-    return np.memmap(file, array.dtype, "r+", begin, tuple(shape))
+    _reserve(file, begin + math.prod(shape) * np.dtype(dtype).itemsize)
+    return np.memmap(file, dtype, "r+", begin, tuple(shape))
 
 
 def new_npy(path: Path, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -19,9 +19,9 @@ CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
 bounds: list[int] = []  # of `partition_ops.system.memory_guard`, in bytes
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
-MOST_KEPT = 128 << 20  # bytes that are free at the end of the heap; a smaller share of a small memory
-KEPT_SHARE = 1 / 48
-LEAST_MAPPED = 32 << 20  # bytes of an array that glibc always maps, if nothing is set
+MOST_KEPT = 128 << 20  # bytes that are free at the end of the heap
+MAPPED = 64 << 20  # bytes of an array that is mapped anew; glibc before version 2.35 refuses so much
+LEAST_MEMORY = 4 << 30  # with less, glibc keeps what it does by itself
 
 
 def memory_limit() -> int:
@@ -43,7 +43,7 @@ def keep_freed_memory(memory: int | None = None) -> None:
 
     glibc maps each large array anew, and the kernel clears its pages. Without that, the job takes 0.94 of the
     time and 0.87 of the memory with 20 million edges, and 0.97 and 1.04 with 4 million in 64 partitions.
-    Nothing changes with less than 3 GiB, and with other C libraries.
+    Nothing changes with less than `LEAST_MEMORY`, and with other C libraries.
 
     It is for processes that do nothing else, and is called before there are threads.
 
@@ -51,10 +51,9 @@ def keep_freed_memory(memory: int | None = None) -> None:
         memory: Bytes that the process may use, if they are fewer than `memory_limit`.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    kept = min(MOST_KEPT, int(KEPT_SHARE * min(memory_limit(), memory or sys.maxsize)))
-    # glibc refuses so much before version 2.35; its own limits, which follow the arrays, are better then
-    if mallopt is not None and kept // 2 > LEAST_MAPPED and mallopt(M_MMAP_THRESHOLD, kept // 2):
-        mallopt(M_TRIM_THRESHOLD, kept)
+    enough = min(memory_limit(), memory or sys.maxsize) >= LEAST_MEMORY
+    if mallopt is not None and enough and mallopt(M_MMAP_THRESHOLD, MAPPED):  # alone, the others do harm
+        mallopt(M_TRIM_THRESHOLD, MOST_KEPT)
         mallopt(M_ARENA_MAX, 1)
 
 

@@ -371,9 +371,7 @@ def read_sampled_edges(
 
 
 def _array(folder: Path | None, name: str, length: int, dtype: np.dtype[Any]) -> Ids:
-    if folder is None or length == 0:
-        return np.empty(length, dtype)
-    return zeros(folder, name, (length,), dtype)
+    return np.empty(length, dtype) if folder is None else new_array(folder / name, (length,), dtype)
 
 
 def zeros(folder: Path | None, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Ids:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from partition_ops.stages.partition import metis_library
 from partition_ops.stages.partition.multilevel import levels
 from partition_ops.stages.partition.multilevel.graph import NO_LABELS, NOTHING, Constraints, Graph
 from partition_ops.stages.partition.multilevel.levels import Level, cut_by_metis
+from partition_ops.stages.partition.multilevel.tuning import Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 
 TOLERANCE = 1.1
@@ -52,10 +55,23 @@ def test_the_bisections_keep_the_tolerance_together(
     assert (level.constraints.loads(parts) <= 1.02 * level.constraints.most).all()
 
 
-@pytest.mark.parametrize(("num_parts", "objective"), [(16, "train"), (64, "vol")])
-def test_few_partitions_and_volumes_are_left_to_the_k_way_method(
-    num_parts: int, objective: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("options", "contracted", "most", "bisected"),
+    [
+        ({"num_parts": 17}, True, 60, True),
+        ({"num_parts": 17}, True, 59, False),
+        ({"num_parts": 17}, False, 60, False),
+        ({"num_parts": 17, "objective": "vol"}, True, 60, False),
+        ({"num_parts": 16}, True, 60, False),
+    ],
+)
+def test_other_graphs_are_left_to_the_k_way_method(
+    options: dict[str, Any], contracted: bool, most: int, bisected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    level = level_of_clusters(num_parts, np.full(num_parts, 1 / num_parts))
-    monkeypatch.setattr(levels, "cut_graph", lambda *graph, bisect, **options: bisect)
-    assert cut_by_metis(PartitionConfig(num_parts=num_parts, objective=objective), level, 0) is False
+    count = options["num_parts"]
+    level = level_of_clusters(count, np.full(count, 1 / count))
+    if not contracted:
+        level = level._replace(graph=level.graph._replace(node_weights=NOTHING))
+    monkeypatch.setattr(levels, "cut_graph", lambda *graph, bisect, **others: bisect)
+    config, tuning = PartitionConfig(**options), Tuning(bisected=most)
+    assert cut_by_metis(config, level, 0, by_limits=True, tuning=tuning) == bisected

@@ -51,3 +51,25 @@ def test_a_read_only_installation_without_a_cache_folder_compiles_each_time(tmp_
             f"neither {tmp_path}/cache/partition-ops/{__version__} nor the folder of the installation" in said
         )
         assert "Set NUMBA_CACHE_DIR" in said
+
+
+WITHOUT_BLAS = """
+import sys
+import numpy as np
+from numba import njit
+import loop
+
+assert loop.add(1, 2) == 3
+assert not [name for name in sys.modules if name.startswith("scipy.linalg")]
+double = njit(lambda matrix: np.dot(matrix, matrix))
+assert double(np.full((2, 2), 3.0)).tolist() == [[18, 18], [18, 18]]
+assert "scipy.linalg.cython_blas" in sys.modules
+"""
+
+
+def test_products_of_matrices_are_imported_only_by_those_who_use_them(tmp_path: Path) -> None:
+    """That import takes a quarter of a second, in each of our processes."""
+    (tmp_path / "loop.py").write_text(LOOP)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-c", WITHOUT_BLAS]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)

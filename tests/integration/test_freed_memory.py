@@ -6,10 +6,18 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from graph_partitioning.operators.schema import WriteSchemaOperator
 
-from partition_ops.system.memory import memory_limit
+from partition_ops import cli
+from partition_ops.system import memory
+from partition_ops.system.memory import LEAST_MEMORY, memory_limit
+from tests.airflow_tasks import TaskInstance
+from tests.graphs import library
 
 ARRAY = 40 << 20  # bytes; glibc maps each array of this size, if nothing is set
 PAGES = ARRAY >> 12
@@ -33,7 +41,7 @@ print(faults(5))
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has the options")
-@pytest.mark.skipif(memory_limit() < 5 << 30, reason="freed memory is kept only where there is enough")
+@pytest.mark.skipif(memory_limit() < LEAST_MEMORY, reason="freed memory is kept only where there is enough")
 @pytest.mark.parametrize(
     ("arguments", "cleared"), [([], True), ([str(8 << 30)], False), ([str(2 << 30)], True)]
 )
@@ -44,3 +52,30 @@ def test_large_arrays_use_freed_memory_where_there_is_enough(arguments: list[str
     command = [sys.executable, "-c", COUNT, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert (int(done.stdout) > 4 * PAGES) == cleared
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
+    with monkeypatch.context() as patched:
+        patched.setattr(memory, "keep_freed_memory", found := Mock())
+        yield found
+
+
+def test_commands_keep_it_within_their_bound(
+    kept: Mock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["estimate", str(library().write(tmp_path / "in")), "--num-parts", "2", "--memory", "4G"]
+    assert cli.main(words) == 0
+    assert not kept.called  # in the process of somebody else
+    monkeypatch.setattr(sys, "argv", ["partition-ops", *words])
+    monkeypatch.setattr(sys, "setswitchinterval", Mock())
+    monkeypatch.setattr(cli.atexit, "register", Mock())
+    with pytest.raises(SystemExit, match="0"):
+        cli.command()
+    kept.assert_called_once_with(4 << 30)
+
+
+def test_tasks_of_airflow_keep_it(kept: Mock, tmp_path: Path) -> None:
+    where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
+    TaskInstance().run(WriteSchemaOperator(task_id="schema", **where))
+    kept.assert_called_once_with()

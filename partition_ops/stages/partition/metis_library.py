@@ -158,8 +158,7 @@ def kill_children() -> None:
 def _library() -> Any:
     import pymetis._internal
 
-    library = ctypes.CDLL(pymetis._internal.__file__)
-    return library
+    return ctypes.CDLL(pymetis._internal.__file__)
 
 
 def _number(value: int) -> Any:
