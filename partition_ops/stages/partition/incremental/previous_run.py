@@ -41,9 +41,9 @@ def check_previous(run: Store, destination: Store | None) -> VerifiedRun:
         UsageError: The run that follows it has the same root, or one lies in the other.
         InvalidInputError: The earlier run is not finished.
     """
-    remedy = "Give the output a root of its own."
     if destination is None:
         return verified_run(run)
+    remedy = "Give the output a root of its own."
     if run.canonical_uri == destination.canonical_uri:
         raise UsageError("A run cannot follow itself", found=run.uri, remedy=remedy)
     for inner, outer in ((run, destination), (destination, run)):
