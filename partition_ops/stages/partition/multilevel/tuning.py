@@ -108,8 +108,8 @@ class Tuning:
 
     # many partitions have small clusters, with edges of which most are light
     many_parts: int = 16  # more are many
-    # clusters for each of them: METIS cuts a graph with no more by recursive bisection, once; its k-way method
-    # begins with several of these, which take most of its time
+    # clusters for each of them: METIS cuts a graph with no more by recursive bisection, once; its k-way
+    # method begins with several of these, which take most of its time
     bisected: int = 1024
     dense: int = 32  # half-edges for each cluster, the heaviest of the graph, that METIS and searches get
 
