@@ -54,6 +54,25 @@ def test_large_arrays_use_freed_memory_where_there_is_enough(arguments: list[str
     assert (int(done.stdout) > 4 * PAGES) == cleared
 
 
+HOLES = """
+import numpy as np, psutil
+from partition_ops.system.memory import give_back_freed_memory, keep_freed_memory
+
+keep_freed_memory()
+arrays = [np.ones(1 << 20, np.uint8) for _ in range(256)]
+del arrays[:-1]  # the last one keeps what lies before it in the heap
+before = psutil.Process().memory_info().rss
+give_back_freed_memory()
+print((before - psutil.Process().memory_info().rss) >> 20)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
+def test_freed_memory_between_arrays_in_use_is_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 200  # MiB, of 255
+
+
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
     with monkeypatch.context() as patched:

@@ -33,6 +33,7 @@ from partition_ops.stages.partition.training import (
 )
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
+from partition_ops.system.memory import give_back_freed_memory
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.traffic.train_nodes import train_types
 
@@ -81,6 +82,7 @@ def partition_nodes(
         if objective_of(config, metadata) == TRAIN:
             problem = with_traffic(problem)
         with set_aside(problem):
+            give_back_freed_memory()  # of the edges; the engine needs arrays of other sizes
             with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
                 outcome = repartition(problem, engine, earlier)
                 advance(1)

@@ -267,7 +267,7 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
     numbers = np.cumsum(used, dtype=np.int32) - 1
     dense, count = numbers[labels], int(numbers[-1]) + 1
     del used, numbers
-    starts, members = _members(dense, count)
+    starts, members = members_of(dense, count)
     bounds = _bounds(graph.offsets, dense, count)
     sizes = np.zeros(count, np.int64)
     neighbours, edge_weights = np.empty(0, np.int32), np.empty(0, np.int64)
@@ -299,8 +299,8 @@ def contract(graph: Graph, labels: Labels) -> tuple[Graph, Labels]:
 
 
 @compiled_with_arrays
-def _members(labels: Labels, count: int) -> tuple[Integers, Labels]:
-    """Return where the nodes of each cluster begin, and the nodes, cluster by cluster: a counting sort."""
+def members_of(labels: Labels, count: int) -> tuple[Integers, Labels]:
+    """Return where the nodes of each label begin, and the nodes, label by label: a counting sort."""
     starts = np.zeros(count + 1, np.int64)
     for v in range(len(labels)):
         starts[labels[v] + 1] += 1

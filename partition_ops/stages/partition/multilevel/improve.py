@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from partition_ops.stages.partition.multilevel.cluster import members_of
 from partition_ops.stages.partition.multilevel.graph import (
     NO_LABELS,
     Constraints,
@@ -109,12 +110,12 @@ def climb(
 def _exchange(state: State, search: Search, cut: int, tuning: Tuning) -> int:
     """Let nodes change places until that saves little of the cut; return the weight that is no longer cut.
 
-    Peak memory: 32 bytes for each node of a class.
+    Peak memory: 4 bytes a node, and 24 bytes for each node that may leave or enter a partition; they are
+    listed in arrays that only searches need otherwise.
     """
     classes = state.constraints.classes
-    narrow = classes.astype(np.min_scalar_type(int(classes.max(initial=0))))
-    order = np.argsort(narrow, kind="stable").astype(np.int32)  # a radix sort, up to 16 bits
-    members = np.split(order, np.cumsum(np.bincount(classes, minlength=1))[:-1])
+    starts, order = members_of(classes, int(classes.max(initial=0)) + 1)
+    members = np.split(order, starts[1:-1])
     saved = 0
     for _ in range(tuning.exchange_rounds):
         found = 0
@@ -122,7 +123,7 @@ def _exchange(state: State, search: Search, cut: int, tuning: Tuning) -> int:
             for column, nodes in enumerate(members):
                 if not _is_full(state, part, column, tuning.nearly_full):
                     continue
-                listed, gains = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+                listed, gains = search.heap, search.gains
                 leaving, count = _gains(state, search, nodes, part, listed, gains)
                 leave = np.argsort(-gains[:leaving], kind="stable")
                 enter = np.argsort(-gains[leaving:count], kind="stable") + leaving
@@ -158,7 +159,7 @@ def _way_out(state: State, search: Search, v: int, free: int) -> int:
 
 @compiled
 def _gains(
-    state: State, search: Search, nodes: Labels, part: int, found: Integers, gains: Integers
+    state: State, search: Search, nodes: Labels, part: int, found: Labels, gains: Integers
 ) -> tuple[int, int]:
     """List the nodes of a class that may leave a partition, then those that may enter it, with their gains.
 
@@ -191,7 +192,7 @@ def _exchange_sorted(
     state: State,
     search: Search,
     part: int,
-    found: Integers,
+    found: Labels,
     gains: Integers,
     leave: Integers,
     enter: Integers,

@@ -43,6 +43,7 @@ from partition_ops.stages.partition.multilevel.refine import restore_balance
 from partition_ops.stages.partition.multilevel.search import Homes, fill_up
 from partition_ops.stages.partition.multilevel.tuning import NEXT_SEED, REFINED, ROUNDING, Tuning
 from partition_ops.stages.partition.problem import Parts, Problem, shares
+from partition_ops.system.memory import drop_pages
 from partition_ops.system.parallel import cores
 
 UNITS = 1000
@@ -287,6 +288,8 @@ class Tries:
         seed = self.seed + number
         levels = self.contracted(clusters, seed, weighted=weighted)
         names = ("two-level", "two-level with Mt-KaHyPar") if levels[1:] else ("metis", "Mt-KaHyPar")
+        if levels[1:]:
+            drop_pages(self.problem.graph.neighbours)  # until the whole graph is improved
         parts = self._kahypar(levels[-1], seed, preset) if number == 0 or not levels[1:] else None
         self.chosen = names[parts is not None]
         parts = self._metis(levels[-1], seed) if parts is None else parts
