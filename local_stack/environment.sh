@@ -83,6 +83,8 @@ install() {
     say "Compiling the library for this processor (about a minute)"
     say "Compiling" >>"$log"
     run_logged .venv/bin/partition-ops compile
+    # saves 0.3 s of every process where PYTHONDONTWRITEBYTECODE is set
+    run_logged .venv/bin/python -m compileall -q dags local_stack partition_ops plugins
     touch .venv/installed
     say "The environment is ready"
 }
