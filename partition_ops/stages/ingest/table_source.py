@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partition_ops.errors import InvalidInputError
-from partition_ops.stages.ingest.engines import DuckDB
+from partition_ops.stages.ingest.engines import DuckDB, parquet
 from partition_ops.stages.ingest.graph_types import TableFile
 from partition_ops.stages.ingest.patterns import folder_of, is_pattern, matches
 from partition_ops.storage import Store, StoredObject
@@ -213,6 +213,11 @@ class TableSource(ABC):
     @abstractmethod
     def read(self, file: FoundFile, columns: Sequence[str]) -> Path | str:
         """Return a Parquet file with some columns of a file, or an expression of DuckDB that reads them."""
+
+    def read_text(self, file: FoundFile, column: str) -> str:
+        """Return an expression of DuckDB that reads a column, if possible as it is written in the file."""
+        read = self.read(file, [column])
+        return parquet([read]) if isinstance(read, Path) else read
 
     def prepare(self) -> None:  # noqa: B027 - most kinds read files as they are
         """Do what a kind does before anything is read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -32,7 +32,7 @@ from partition_ops.stages.ingest.engines import (
 )
 from partition_ops.stages.ingest.files_query import FilesQuery
 from partition_ops.stages.ingest.graph_types import TableFile
-from partition_ops.stages.ingest.problems import LONGEST
+from partition_ops.stages.ingest.problems import LONGEST, SHOWN, shown
 from partition_ops.stages.ingest.sources import ENTRY_POINTS, file_suffixes, table_sources
 from partition_ops.stages.ingest.table_source import ROWS, FoundFile, OpenRoot, Place, TableSource
 from partition_ops.storage import Store
@@ -206,7 +206,7 @@ def open_table(
         have = [_columns_of(source, file) for file in source.files]
     paths = []
     for index, file in enumerate(source.files):
-        with _explained(source, file):
+        with _explained(source, file), _odd_values_named(source, file, have[index]):
             paths.append(_parquet_file(source, index, have[index]))
     schemas = [pq.read_schema(path) for path in paths]
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
@@ -348,6 +348,48 @@ def _parquet_file(source: TableSource, index: int, have: Sequence[str]) -> Path:
     options = "FORMAT parquet, PRESERVE_ORDER true"  # messages number the rows
     source.duckdb.query(f"COPY (SELECT {', '.join(columns)} FROM {read}) TO {literal(str(path))} ({options})")
     return path
+
+
+@contextmanager
+def _odd_values_named(source: TableSource, file: FoundFile, have: Sequence[str]) -> Iterator[None]:
+    """Name the first values that are not of the type in graph.yaml, if DuckDB says only that there is one."""
+    try:
+        yield
+    except source.duckdb.errors as error:
+        if "CSV Error on Line" in str(error):
+            raise
+        for name in have:
+            if name in source.types and (found := _odd_values(source, file, name)):
+                kind = source.types[name]
+                raise InvalidInputError(
+                    f"{source.about}the column {name!r} of {file.name} has values that are not of the type {kind}",
+                    found=found,
+                    expected="what 'types' in graph.yaml says",
+                    remedy="Correct the values, or the type.",
+                ) from error
+        raise
+
+
+def _odd_values(source: TableSource, file: FoundFile, name: str) -> list[str]:
+    """Return the first values of a column that are not of its type, with their rows; none if it is not known.
+
+    Peak memory: that of ``source.duckdb``; the column is written as text.
+    """
+    column, kind = quoted(name), source.types[name]
+    path = source.scratch / "odd.parquet"
+    value = f"TRY_CAST({column} AS {TYPES[kind]})"
+    rounded = f" OR CAST({value} AS DOUBLE) <> TRY_CAST({column} AS DOUBLE)" if kind == "int64" else ""
+    with suppress(source.duckdb.errors):
+        source.duckdb.query(
+            f"COPY (SELECT CAST({column} AS VARCHAR) AS {column} FROM {source.read_text(file, name)})"
+            f" TO {literal(str(path))} (FORMAT parquet, PRESERVE_ORDER true)"
+        )
+        rows = source.duckdb.query(
+            f"SELECT {column}, file_row_number FROM {parquet([path])} WHERE {column} IS NOT NULL"
+            f" AND ({value} IS NULL{rounded}) ORDER BY file_row_number LIMIT {SHOWN}"
+        )
+        return [f"{shown(text)} in row {row}" for text, row in rows]
+    return []
 
 
 def _as_type(value: str, kind: str) -> str:

@@ -91,6 +91,9 @@ class TextSource(TableSource):
     def read(self, file: FoundFile, columns: Sequence[str]) -> str:
         return self.reader(file, {**self._described[file.name], **self._types})
 
+    def read_text(self, file: FoundFile, column: str) -> str:
+        return self.reader(file, dict.fromkeys(self._described[file.name], "VARCHAR"))
+
     @abstractmethod
     def reader(self, file: FoundFile, types: Mapping[str, str] | None) -> str:
         """Return an expression of DuckDB that reads a file; without types, it finds them."""

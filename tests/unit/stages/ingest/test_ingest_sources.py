@@ -372,9 +372,37 @@ def test_the_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,name,size\n1,x,1\n")
     (tmp_path / "b.csv").write_text("id,name,size\n2,y,old\n")
     write_graph(tmp_path, "{path: '*.csv', types: {size: int64}}")
-    with pytest.raises(InvalidInputError, match=r"b\.csv cannot be read") as raised:
+    with pytest.raises(InvalidInputError, match=r"'size' of b\.csv has values") as raised:
         ingest(tmp_path, tmp_path / "graph")
     assert "a.csv" not in str(raised.value) and "old" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "values", "found"),
+    [
+        ("p.csv", "int64", ["1", "x", "", "2.5", "3"], ["'x' in row 1", "'2.5' in row 3"]),
+        ("p.jsonl", "date", ["2024-01-31", None, "2024-13-01"], ["'2024-13-01' in row 2"]),
+        ("p.jsonl", "int64", ["5", "5.5"], ["'5.5' in row 1"]),
+        ("p.parquet", "bool", ["true", "maybe"], ["'maybe' in row 1"]),
+        ("p.parquet", "timestamp", ["2024-01-31 10:00:00", "noon"], ["'noon' in row 1"]),
+    ],
+)
+def test_values_that_are_not_of_the_type_in_graph_yaml_are_named_with_their_rows(
+    tmp_path: Path, name: str, kind: str, values: list[str | None], found: list[str]
+) -> None:
+    rows = [{"id": str(number), "name": "n", "size": value} for number, value in enumerate(values)]
+    if name.endswith("csv"):
+        write_csv(tmp_path / name, rows)
+    elif name.endswith("jsonl"):
+        write_json_lines(tmp_path / name, rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    write_graph(tmp_path, f"{{path: {name}, types: {{size: {kind}}}}}")
+    message = rf"the column 'size' of {re.escape(name)} has values that are not of the type {kind}"
+    with pytest.raises(InvalidInputError, match=message) as raised:
+        ingest(tmp_path, tmp_path / "graph")
+    assert raised.value.found == found
+    assert not (tmp_path / "graph" / "metadata.json").exists()
 
 
 def test_an_empty_numpy_file_is_no_table(tmp_path: Path) -> None:
