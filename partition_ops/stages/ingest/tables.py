@@ -362,7 +362,8 @@ def _odd_values_named(source: TableSource, file: FoundFile, have: Sequence[str])
             if name in source.types and (found := _odd_values(source, file, name)):
                 kind = source.types[name]
                 raise InvalidInputError(
-                    f"{source.about}the column {name!r} of {file.name} has values that are not of the type {kind}",
+                    f"{source.about}the column {name!r} of {file.name} has values that are not of the type"
+                    f" {kind}",
                     found=found,
                     expected="what 'types' in graph.yaml says",
                     remedy="Correct the values, or the type.",
