@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -166,7 +167,7 @@ def main() -> None:
     file = args.output / jobs_page.FILE
     results = json.loads(file.read_text()) if file.exists() else {"cases": {}}
     measured = {
-        "command": " ".join(["python -m benchmarks.jobs", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "benchmarks.jobs", *sys.argv[1:]]),
         "machine": machine(),
         "note": args.note,
     }
@@ -174,8 +175,6 @@ def main() -> None:
     def keep(graph: Path, scale: float, parts: int, jobs: dict[str, Result]) -> None:
         edges = sum(map(sum, json.loads((graph / "metadata.json").read_text())["num_edges_per_chunk"]))
         found = {"scale": scale, "parts": parts, "edges": edges, **measured, "jobs": jobs}
-        if scale == ten:
-            found["seconds_of_scale_1"] = results["cases"]["1/4"]["jobs"][jobs_page.OURS]["cost"]["wall"]
         results["cases"][f"{scale:g}/{parts}"] = found
         file.write_text(json.dumps(results, indent=1, default=str) + "\n")
 

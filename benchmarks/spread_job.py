@@ -377,6 +377,8 @@ def text_of(found: dict[str, Any]) -> str:
         "",
         f"The largest process or rank has {all_of['peak'] / alone['peak']:.2f} of the memory of one machine,"
         f" and all together take {all_of['processor'] / alone['processor']:.2f} of its processor time.",
+        "Pages of mapped files count, which the system keeps while there is memory: on one machine, they vary"
+        " from run to run.",
         f"Machine: {found['machine']}.",
     ]
     return "\n".join(lines) + "\n"

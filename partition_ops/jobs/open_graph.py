@@ -73,7 +73,8 @@ def open_graph(
             ``output`` has.
         data_docs: Write Data Docs if the tables are rejected.
         read_only: Write nothing below ``output``: take the graph that was made of tables there, or number
-            tables as it did if its nodes have the IDs of a still earlier run.
+            tables as it did if its nodes have the IDs of a still earlier run. Then reverse edges are added
+            if ``config`` or ``output`` has them.
         progress: Shows what is read.
 
     Raises:

@@ -101,7 +101,9 @@ def explain_full_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, PartitionOpsError) or shutil.disk_usage(folder).free > FULL_DISK:
+        says_so = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = says_so or shutil.disk_usage(folder).free <= FULL_DISK
+        if isinstance(error, PartitionOpsError) or not full:
             raise
         raise StorageError(
             f"There is no space left in {folder}",

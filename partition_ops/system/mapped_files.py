@@ -6,13 +6,14 @@ import errno
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-# of a file system that cannot reserve room: files there grow when they are written
+# of a C library that does not reserve room where the file system cannot: files there grow as they are written
 UNSUPPORTED = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 
 
@@ -28,7 +29,7 @@ def new_array(file: Path | IO[bytes], shape: Sequence[int], dtype: npt.DTypeLike
         dtype: Its dtype.
 
     Raises:
-        OSError: The disk has no room; the error has the path.
+        OSError: The disk has no room; the error has the path if ``file`` is one.
     """
     if isinstance(file, Path):
         try:
@@ -73,5 +74,7 @@ def _reserve(file: IO[bytes], size: int) -> None:
             return
         except OSError as error:
             if error.errno not in UNSUPPORTED:
+                with suppress(OSError):
+                    os.ftruncate(file.fileno(), 0)  # what was found is left to others
                 raise
     os.ftruncate(file.fileno(), size)

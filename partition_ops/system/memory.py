@@ -41,9 +41,9 @@ def memory_limit() -> int:
 def keep_freed_memory(memory: int | None = None) -> None:
     """Let this process use memory again that it has freed, instead of giving it back to the kernel.
 
-    glibc maps each large array anew, and the kernel clears its pages. Without that, the job takes 0.94 of the
-    time and 0.87 of the memory with 20 million edges, and 0.97 and 1.04 with 4 million in 64 partitions.
-    Nothing changes with less than `LEAST_MEMORY`, and with other C libraries.
+    glibc maps each large array anew, and the kernel clears its pages. With what is set here, the job takes
+    0.94 of the time and 0.87 of the memory with 20 million edges, and 0.97 and 1.04 with 4 million in 64
+    partitions. Nothing changes with less than `LEAST_MEMORY`, and with other C libraries.
 
     It is for processes that do nothing else, and is called before there are threads.
 
@@ -52,7 +52,7 @@ def keep_freed_memory(memory: int | None = None) -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     enough = min(memory_limit(), memory or sys.maxsize) >= LEAST_MEMORY
-    if mallopt is not None and enough and mallopt(M_MMAP_THRESHOLD, MAPPED):  # alone, the others do harm
+    if mallopt is not None and enough and mallopt(M_MMAP_THRESHOLD, MAPPED):  # the others do harm without it
         mallopt(M_TRIM_THRESHOLD, MOST_KEPT)
         mallopt(M_ARENA_MAX, 1)
 
@@ -60,8 +60,7 @@ def keep_freed_memory(memory: int | None = None) -> None:
 def give_back_freed_memory() -> None:
     """Give freed memory back to the kernel, also between what is in use, with glibc.
 
-    It is called where much has been freed and other sizes follow. Without it, the largest process of a job at
-    ten times scale 1 has 4.6 GB, not 3.8, see docs/decisions/tricks.md.
+    It is called where much has been freed and other sizes follow. docs/decisions/tricks.md has what it saves.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

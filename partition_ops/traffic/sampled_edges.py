@@ -378,7 +378,7 @@ def zeros(folder: Path | None, name: str, shape: tuple[int, ...], dtype: npt.DTy
     """Return an array of zeros, in memory or in a file of a folder, which is mapped.
 
     Raises:
-        OSError: The disk has no room. It would end the process by a signal if that were found later.
+        OSError: The disk has no room.
     """
     return np.zeros(shape, dtype) if folder is None else new_array(folder / name, shape, dtype)
 

@@ -228,7 +228,7 @@ def planned_templates() -> dict[str, Any]:
 
     They do not include how MPI is started: the worker that validates need not have it.
     """
-    mpi = {one.name for one in options_of(MpiOptions)}
+    mpi = {one.form_name for one in options_of(MpiOptions)}
     return {name: template for name, template in templates(RunConfig).items() if name not in mpi}
 
 

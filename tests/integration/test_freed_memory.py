@@ -19,6 +19,14 @@ from partition_ops.system.memory import LEAST_MEMORY, memory_limit
 from tests.airflow_tasks import TaskInstance
 from tests.graphs import library
 
+LIBRARY, VERSION = platform.libc_ver()
+NEEDS_GLIBC = pytest.mark.skipif(
+    LIBRARY != "glibc" or tuple(map(int, VERSION.split("."))) < (2, 35),
+    reason="only glibc has the options, since version 2.35",
+)
+NEEDS_MEMORY = pytest.mark.skipif(
+    memory_limit() < LEAST_MEMORY, reason="freed memory is kept only where there is enough"
+)
 ARRAY = 40 << 20  # bytes; glibc maps each array of this size, if nothing is set
 PAGES = ARRAY >> 12
 COUNT = f"""
@@ -40,14 +48,12 @@ print(faults(5))
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has the options")
-@pytest.mark.skipif(memory_limit() < LEAST_MEMORY, reason="freed memory is kept only where there is enough")
+@NEEDS_GLIBC
+@NEEDS_MEMORY
 @pytest.mark.parametrize(
     ("arguments", "cleared"), [([], True), ([str(8 << 30)], False), ([str(2 << 30)], True)]
 )
 def test_large_arrays_use_freed_memory_where_there_is_enough(arguments: list[str], cleared: bool) -> None:
-    if tuple(map(int, platform.libc_ver()[1].split("."))) < (2, 35):
-        pytest.skip("this glibc maps each large array")
     environment = {**os.environ, "NUMPY_MADVISE_HUGEPAGE": "0"}
     command = [sys.executable, "-c", COUNT, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
@@ -67,7 +73,8 @@ print((before - psutil.Process().memory_info().rss) >> 20)
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
+@NEEDS_GLIBC
+@NEEDS_MEMORY
 def test_freed_memory_between_arrays_in_use_is_given_back() -> None:
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert int(done.stdout) > 200  # MiB, of 255

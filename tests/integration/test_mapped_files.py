@@ -42,6 +42,17 @@ def test_a_full_disk_is_an_error_in_an_unnamed_file(small_disk: Path) -> None:
         new_array(stream, (ROOM,), np.int64)
 
 
+def test_room_that_was_not_enough_is_left_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(file: int, begin: int, size: int) -> None:  # as ext4 does
+        os.ftruncate(file, size // 2)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", fill)
+    with pytest.raises(OSError, match=f"No space left.*{tmp_path}/array"):
+        new_npy(tmp_path / "array", (ROOM,), np.int64)
+    assert (tmp_path / "array").stat().st_size == 0
+
+
 def test_the_edges_of_the_traffic_need_room(small_disk: Path) -> None:
     src = np.arange(20_000) % 1300
     with pytest.raises(OSError, match="No space left"):

@@ -23,6 +23,7 @@ from partition_ops.chunked.table_files import first_sentence
 from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.stages.idmap.string_ids import StringIds
 from partition_ops.storage import Store
+from partition_ops.storage.local_errors import explain_full_disk
 from partition_ops.system.extras import check_installed
 from partition_ops.system.mapped_files import new_array, new_npy
 from partition_ops.system.temporary_folders import temporary_folder
@@ -138,7 +139,7 @@ def _map_parquet(path: Path, where: str) -> Values:
     step = rows_at_once((count, *shape), dtype)
     if count <= step:
         return read_parquet(path, where)
-    with tempfile.TemporaryFile() as file:
+    with tempfile.TemporaryFile() as file, explain_full_disk(Path(tempfile.gettempdir())):
         rows = new_array(file, (count, *shape), dtype)
     begin = 0
     for block in parquet_blocks(path, where, step):

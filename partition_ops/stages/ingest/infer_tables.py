@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -144,8 +143,8 @@ def _describes_a_graph(folder: Store, key: str) -> bool:
     if not f"/{key}".endswith(f"/{METADATA}"):
         return False
     try:
-        document = json.loads(folder.read_bytes(key))
-    except ValueError:
+        document = folder.read_json(key)
+    except InvalidInputError:
         return False
     return isinstance(document, dict) and "edge_type" in document
 

@@ -369,7 +369,7 @@ class GraphStageOperator(GraphRunOperator):
         from partition_ops.artifacts.write_access import check_root
         from partition_ops.system.memory import keep_freed_memory
 
-        keep_freed_memory()  # the process of a task does nothing else
+        keep_freed_memory()  # a worker runs each task in a process of its own
         progress = task_progress(context, self.log)
         with self.opened(progress) as (source, destination), source.snapshot():
             check_root("stage", destination)

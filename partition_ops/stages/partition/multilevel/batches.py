@@ -12,10 +12,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.stages.partition.multilevel.tuning import LEAST_BATCHES, LEAST_SHARED, MOST_OF_A_BATCH
+from partition_ops.stages.partition.multilevel.tuning import (
+    LEAST_BATCHES,
+    LEAST_SHARED,
+    MOST_OF_A_BATCH,
+    PIECES_OF_A_THREAD,
+)
 from partition_ops.system.parallel import cores
-
-PIECES_OF_A_THREAD = 4  # of a batch: 2 % of the wall time of a job at scales 0.2 and 1
 
 _alone: ContextVar[bool] = ContextVar("_alone", default=False)
 
@@ -91,7 +94,7 @@ class Batches:
 
 
 def add_up_nodes(offsets: npt.NDArray[np.int64], work: Callable[[int, int], int]) -> int:
-    """Return the sum of what ``work`` returns for ranges of nodes, one for each thread.
+    """Return the sum of what ``work`` returns for ranges of nodes.
 
     Args:
         offsets: (nodes + 1,) int64, where the neighbours of each node begin; the ranges have as many each.

@@ -72,7 +72,8 @@ def climb(
         The weight of the edges that are no longer cut; with homes, that and the prices saved, times `SCALE`.
         0, and nothing moves, in a graph with more sums than `Tuning.most_sums`.
 
-    Peak memory: 4 bytes for each node and partition, and 29 bytes a node; that of `without_light_edges`.
+    Peak memory: 4 bytes for each node and partition, and 29 bytes a node; those of `_exchange` and
+    `without_light_edges`.
     """
     nodes, count = graph.num_nodes, len(constraints.most)
     if nodes * count > tuning.most_sums:

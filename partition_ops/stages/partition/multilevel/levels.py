@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -149,7 +148,7 @@ def cut_by_metis(
             heaviest = columns[:, own].max(axis=0)
             allowed[: len(own)] = tolerances(config, heaviest, sums[own], METIS_TOLERANCE)
         if bisect:  # METIS allows each bisection what it is given
-            allowed = np.maximum(allowed ** (1 / math.log2(num_parts)), LEAST_TOLERANCE)
+            allowed = np.maximum(allowed ** (1 / (num_parts - 1).bit_length()), LEAST_TOLERANCE)
         edge_weights = graph.edge_weights if len(graph.edge_weights) else None
         adjacency = ParhipGraph(graph.offsets, graph.neighbours)
         return cut_graph(

@@ -289,7 +289,7 @@ class Tries:
         levels = self.contracted(clusters, seed, weighted=weighted)
         names = ("two-level", "two-level with Mt-KaHyPar") if levels[1:] else ("metis", "Mt-KaHyPar")
         if levels[1:]:
-            drop_pages(self.problem.graph.neighbours)  # until the whole graph is improved
+            drop_pages(self.problem.graph.neighbours)  # read again when the whole graph is improved
         parts = self._kahypar(levels[-1], seed, preset) if number == 0 or not levels[1:] else None
         self.chosen = names[parts is not None]
         parts = self._metis(levels[-1], seed) if parts is None else parts

@@ -19,6 +19,7 @@ SCALE = 8  # with homes, an edge counts so much, for prices between 0 and 1
 MOST_OF_A_BATCH = 1 << 15  # nodes that are processed before their proposals are entered
 LEAST_BATCHES = 64  # of a graph
 LEAST_SHARED = 1 << 11  # nodes; fewer are processed in less time than other threads take to begin, 0.1 ms
+PIECES_OF_A_THREAD = 4  # of a batch: 2 % of the wall time of a job at scales 0.2 and 1
 NEXT_SEED = 7919  # METIS draws the same random numbers for the seeds 0 and 1
 LONGEST = 100  # moves of a search that do not make the mean gain negative
 LEAST_TOLERANCE = 1.001  # that METIS works with

@@ -130,7 +130,9 @@ def test_a_folder_that_is_a_graph_is_said(tmp_path: Path, called: Called) -> Non
     assert said.returncode == 3 and "the folder is a graph in the chunked format" in said.stderr
 
 
-@pytest.mark.parametrize("text", ['{"license": "CC0"}', "no JSON", "[]"])
+@pytest.mark.parametrize(
+    "text", ['{"license": "CC0"}', "no JSON", "[]", "[" * 200_000], ids=["another", "text", "list", "deep"]
+)
 def test_another_metadata_file_hides_no_tables(text: str, tmp_path: Path) -> None:
     write_csv(tmp_path / "friends.csv", [{"from": "Ann", "to": "Bob"}])
     (tmp_path / "metadata.json").write_text(text)
