@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -53,7 +53,7 @@ class ChunkFiles(ABC):
     keys: list[str] = field(default_factory=list)  # the files so far
     rows: int = 0  # rows so far
     _new: NewObject | None = None
-    _context: AbstractContextManager[NewObject] | None = None
+    _context: AbstractContextManager[object] | None = None
     suffix = ""
 
     def __enter__(self) -> Self:
@@ -83,18 +83,21 @@ class ChunkFiles(ABC):
 
     def _open(self) -> None:
         key = f"{self.prefix}-{len(self.keys)}.{self.suffix}"
-        self._context = self.store.create(key)
-        self._new = self._context.__enter__()
+        with ExitStack() as stack:
+            new = stack.enter_context(self.store.create(key))
+            self._begin(new)
+            self._new, self._context = new, stack.pop_all()
         self.keys.append(key)
-        self._begin(self._new)
 
     def _close(self) -> None:
-        if self._new is None or self._context is None:
+        new, context = self._new, self._context
+        if new is None or context is None:
             return
-        self._end()
-        self._context.__exit__(None, None, None)
-        self.wrote(self._new.get_artifact())
         self._new, self._context = None, None
+        with ExitStack() as stack:
+            stack.push(context)  # it explains errors, and removes the file after one
+            self._end()
+        self.wrote(new.get_artifact())
 
     @abstractmethod
     def _begin(self, new: NewObject) -> None: ...

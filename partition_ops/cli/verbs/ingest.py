@@ -84,6 +84,10 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
 def _print_graph_file(arguments: argparse.Namespace, console: Console) -> Any:
     if arguments.example and arguments.infer is not None:
         raise UsageError("--example and --infer exclude each other")
+    if arguments.graph_file is not None:
+        raise UsageError(
+            "--example and --infer print a GRAPH.yaml, and take none", found=repr(arguments.graph_file)
+        )
     if arguments.example:
         from partition_ops.stages.ingest.graph_file import EXAMPLE as text
     else:

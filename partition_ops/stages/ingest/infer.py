@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, some_of
 from partition_ops.stages.ingest.engines import FILE_INDEX, ROW_INDEX, DuckDB, quoted, share_memory
 from partition_ops.stages.ingest.graph_file import parse_graph_file
 from partition_ops.stages.ingest.infer_tables import (
@@ -81,6 +81,7 @@ def infer_graph_file(folder: Store, only: str | None = None) -> str:
             f"There are no tables below {folder.uri}"
             if only is None
             else f"There is no {folder.uri_of(only)}",
+            found=some_of([entry.key for entry in folder.list()], 5) or "no file there",
             expected=f"files whose names end with {', '.join((*file_suffixes(), *database_suffixes()))}",
         )
     if not edges and not any(table.ends for table in nodes):

@@ -100,7 +100,12 @@ def _specs(
     keys = [entry.key for entry in folder.list(only or "") if only in (None, entry.key)]
     graphs = tuple(key.removesuffix(METADATA) for key in keys if _describes_a_graph(folder, key))
     if "" in graphs:
-        left_out[METADATA] = "the folder is a graph in the chunked format"
+        raise InvalidInputError(
+            f"{folder.uri} is a graph in the chunked format already",
+            found=METADATA,
+            expected="a folder of tables",
+            remedy="Pass the folder to 'partition-ops run', or to any other verb, as it is.",
+        )
     kinds = table_sources()
     marks = [f"/{kind.mark}" for kind in kinds if kind.mark]
     whole = sorted({key.partition(mark)[0] for mark in marks for key in keys if mark in key})

@@ -28,6 +28,7 @@ Objective = Literal["cut", "vol", "train"]
 Effort = Literal["fast", "default", "best"]
 MOST_EDGES = 2**31 - 1  # that a node can save by moving
 MOST_TOLERANCE = 100
+MOST_RATIO = 1_000_000  # of two shares
 NO_LIMIT = NO_FEATURE = "none"
 Own = TypeVar("Own")
 
@@ -238,6 +239,12 @@ class PartitionConfig(StageConfig):
                 "--target-shares does not fit the partitions",
                 found=", ".join(map(str, self.target_shares)),
                 expected=f"{self.num_parts} numbers above 0, one for each partition",
+            )
+        if self.target_shares and max(self.target_shares) > MOST_RATIO * min(self.target_shares):
+            raise UsageError(
+                "--target-shares are too different",
+                found=f"{max(self.target_shares):g} and {min(self.target_shares):g}",
+                expected=f"no share of more than {MOST_RATIO:,} times another",
             )
         if self.num_trainers_per_machine > MOST_PARTS // self.num_parts:
             raise UsageError(

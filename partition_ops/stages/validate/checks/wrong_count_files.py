@@ -22,7 +22,8 @@ def _in_edges(facts: GraphFacts, type_id: int, name: str, files: list[EdgeFile])
     if counts is None:
         rows = [file.rows for file in files if file.rows is not None]
         if len(rows) == len(files) and sum(rows) != total:
-            found = f"{sum(rows)} rows in {len(files)} files, where metadata.json says {total}"
+            place = _place([file.chunk.key for file in files])
+            found = f"{sum(rows)} rows in {place}, where metadata.json says {total}"
             yield Finding(name, [example(found)])
     elif len(counts) == len(files):  # else the check file_counts has a finding
         for file, expected in zip(files, counts, strict=True):
@@ -49,8 +50,14 @@ def _in_feature(facts: GraphFacts, feature: FeatureFacts) -> Findings:
     else:
         counts = [file.layout.rows for file in files if file.layout is not None]
         if len(counts) == len(files) and sum(counts) != total:
-            found = f"{sum(counts)} rows in {len(files)} files, where the type has {total} nodes or edges"
+            place = _place([file.key for file in files])
+            found = f"{sum(counts)} rows in {place}, where the type has {total} nodes or edges"
             yield Finding(name, [example(found)])
+
+
+def _place(keys: list[str]) -> str:
+    """Return where rows were counted."""
+    return keys[0] if len(keys) == 1 else f"{len(keys)} files, the first of them {keys[0]}"
 
 
 def _blank_line(facts: GraphFacts, key: str) -> str:

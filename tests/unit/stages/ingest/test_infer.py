@@ -118,8 +118,9 @@ def test_a_key_with_defects_is_proposed_and_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_tables_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"There are no tables below .*end with \.parquet"):
-        infer_graph_file(open_store(str(tmp_path)))
+    with pytest.raises(InvalidInputError, match=r"There are no tables below .*end with \.parquet") as raised:
+        infer_graph_file(open_store(str(tmp_path / "nowhere")))
+    assert raised.value.found == "no file there"
 
 
 def test_a_folder_that_is_a_graph_is_said(tmp_path: Path, called: Called) -> None:
@@ -127,7 +128,12 @@ def test_a_folder_that_is_a_graph_is_said(tmp_path: Path, called: Called) -> Non
     (tmp_path / "graph.yaml").write_text(called("ingest", "--infer", tmp_path).stdout)
     ingest(tmp_path, tmp_path / "graph")
     said = called("ingest", "--infer", tmp_path / "graph")
-    assert said.returncode == 3 and "the folder is a graph in the chunked format" in said.stderr
+    assert said.returncode == 3 and "is a graph in the chunked format already" in said.stderr
+
+
+def test_infer_takes_one_path(tmp_path: Path, called: Called) -> None:
+    said = called("ingest", "--infer", tmp_path, tmp_path / "more")
+    assert said.returncode == 2 and "--infer print a GRAPH.yaml, and take none" in said.stderr
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,7 @@ def test_the_error_about_an_unknown_engine_lists_the_engines(stores: tuple[Store
         {"seed": -1},
         {"tolerance": 1.0},
         {"target_shares": (1.0,)},
+        {"target_shares": (1.0, 1e-300)},
     ],
 )
 def test_a_number_out_of_range_is_told_what_was_expected(options: dict[str, Any]) -> None:

@@ -220,7 +220,11 @@ CASES = {
     ),
     "a row too few, counts by type": Case(
         lambda f: edit(f, "edges/0-1.csv", lambda rows: rows.pop()),
-        *("wrong_count_files", WRITES, r"\d+ rows in 2 files, where metadata\.json says \d+"),
+        *(
+            "wrong_count_files",
+            WRITES,
+            r"\d+ rows in 2 files, the first of them \S+, where metadata\.json says \d+",
+        ),
         graph=by_type,
     ),
     "a type without nodes": Case(
@@ -267,7 +271,7 @@ CASES = {
     ),
     "a feature with a row too many, counts by type": Case(
         npy("node_data/3-1.npy", lambda values: values[[0, *range(10)]]),
-        *("wrong_count_files", GRID, "21 rows in 2 files, where the type has 20"),
+        *("wrong_count_files", GRID, r"21 rows in 2 files, the first of them \S+, where the type has 20"),
         graph=by_type,
     ),
     "a feature of edges with a row too few": Case(
