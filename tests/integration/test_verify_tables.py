@@ -246,7 +246,7 @@ def test_fractions_are_not_rounded_to_keys_or_numbers(name: str, column: str, tm
         f"graph_name: g\nnodes: {{u: {{table: {table}, key: id, features: {{n: }}}}}}\n"
         "edges: {'u:r:u': {table: e.parquet, src: s, dst: d}}\n"
     )
-    with pytest.raises(InvalidInputError, match=r"not a whole number: 2\.5"):
+    with pytest.raises(InvalidInputError, match=r"not of the type int64.*'2\.5' in row 1"):
         partition_ops.run(tmp_path / "graph.yaml", tmp_path / "out", **OPTIONS)
 
 
