@@ -48,7 +48,7 @@ from partition_ops.chunked.metadata import METADATA, GraphMetadata
 from partition_ops.errors import InvalidInputError, clipped, some_of
 from partition_ops.storage import Artifact, Store, StoredObject
 from partition_ops.storage.store import NewObject, json_bytes
-from partition_ops.system.memory import give_back_freed_memory, peak_memory
+from partition_ops.system.memory import peak_memory
 from partition_ops.system.memory_guard import at_work
 
 if TYPE_CHECKING:
@@ -245,7 +245,6 @@ class Task:
             self._check_versions(records)
             self.destination.delete([layout.MANIFEST])  # the run is not finished any more
         forget_task(self.destination, self.name)
-        give_back_freed_memory()  # of the task before
         began = time.monotonic()
         stage = stage_of_task(self.name)
         with (

@@ -39,6 +39,7 @@ from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
+from partition_ops.system.memory import give_back_freed_memory
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 
@@ -296,6 +297,7 @@ class _Job:
             forget_task(run, name)
 
     def _run(self, stages: list[Stage]) -> None:
+        give_back_freed_memory()  # of the stages before
         if len(stages) > 1:
             results = map_in_threads(self._result, stages, workers=len(stages))
         else:

@@ -97,15 +97,24 @@ def _user_name(number: int) -> str:
 
 @contextmanager
 def explain_full_disk(folder: Path) -> Iterator[None]:
-    """Raise a `StorageError` instead of any other error if the disk is full: few libraries report that."""
+    """Raise a `StorageError` instead of any other error if the disk is full: few libraries report that.
+
+    What is reserved and does not fit is given back at once, so that only the error says that it is full. An
+    error about a file elsewhere stays as it is.
+    """
     try:
         yield
     except Exception as error:
-        says_so = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        full = says_so or shutil.disk_usage(folder).free <= FULL_DISK
+        full = _says_that_it_is_full(error, folder) or shutil.disk_usage(folder).free <= FULL_DISK
         if isinstance(error, PartitionOpsError) or not full:
             raise
         raise StorageError(
             f"There is no space left in {folder}",
             remedy="Free some space and run the same command again: it resumes.",
         ) from error
+
+
+def _says_that_it_is_full(error: Exception, folder: Path) -> bool:
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return False
+    return not isinstance(error.filename, str) or folder in Path(error.filename).parents

@@ -14,6 +14,8 @@ import pytest
 from graph_partitioning.operators.schema import WriteSchemaOperator
 
 from partition_ops import cli
+from partition_ops.jobs import whole_job
+from partition_ops.stages.partition import partition
 from partition_ops.system import memory
 from partition_ops.system.memory import LEAST_MEMORY, memory_limit
 from tests.airflow_tasks import TaskInstance
@@ -105,3 +107,16 @@ def test_tasks_of_airflow_keep_it(kept: Mock, tmp_path: Path) -> None:
     where = {"input_uri": str(library().write(tmp_path / "in")), "output_uri": str(tmp_path / "out")}
     TaskInstance().run(WriteSchemaOperator(task_id="schema", **where))
     kept.assert_called_once_with()
+
+
+def test_a_job_gives_back_what_was_freed_between_stages_and_before_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_job, "give_back_freed_memory", between := Mock())
+    monkeypatch.setattr(partition, "give_back_freed_memory", before := Mock())
+    assert (
+        cli.main(["run", str(library().write(tmp_path / "in")), str(tmp_path / "out"), "--num-parts", "2"])
+        == 0
+    )
+    before.assert_called_once_with()
+    assert between.call_count >= len(["validate", "schema", "prepare", "partition", "convert", "publish"])

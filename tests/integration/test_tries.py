@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +20,13 @@ from partition_ops.stages.convert.convert import convert_graph
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.partition.engines import auto, metis
 from partition_ops.stages.partition.metis_library import LibraryDiedError
-from partition_ops.stages.partition.multilevel import batches, levels, tries
+from partition_ops.stages.partition.multilevel import batches, improve, levels, tries
 from partition_ops.stages.partition.multilevel.graph import NOTHING, Graph
 from partition_ops.stages.partition.multilevel.graph import constraints_of as limits_of
 from partition_ops.stages.partition.multilevel.improve import climb
 from partition_ops.stages.partition.multilevel.kahypar import cut_by_kahypar
 from partition_ops.stages.partition.multilevel.search import fill_up
+from partition_ops.stages.partition.multilevel.tries import Tries
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT, RATES, TUNINGS
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.quality.options import QualityConfig
@@ -97,6 +100,46 @@ def test_nodes_change_places_with_those_of_full_partitions() -> None:
     constraints = constraints_of(np.zeros(10, np.int64), NONE, 2, 1.0)
     assert climb(graph, constraints, parts, 0) == 1
     np.testing.assert_array_equal(parts, [1, 0, 0, 0, 0, 1, 1, 1, 1, 0])
+
+
+def test_exchanges_need_no_arrays_beside_those_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They had 32 bytes for each node of a class, while the search has its arrays."""
+    nodes, count = 200_000, 8
+    ends = np.stack([np.arange(nodes) - 1, np.arange(nodes) + 1], axis=1) % nodes
+    offsets = np.arange(0, 2 * nodes + 1, 2)
+    graph = Graph(offsets, np.sort(ends, axis=1).ravel().astype(np.int32), NOTHING, NOTHING)
+    parts = np.random.default_rng(0).integers(0, count, nodes).astype(np.int32)
+    constraints = constraints_of(np.arange(nodes) // (nodes // 2), NONE, count, 1.0)
+    constraints = constraints._replace(most=constraints.loads(parts))  # all partitions are full
+    climb(graph, constraints, parts.copy(), 0)  # compiles what has not been
+    peaks, exchange = [], improve._exchange
+
+    def measured(*arguments: Any) -> int:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        saved = exchange(*arguments)
+        peaks.append(tracemalloc.get_traced_memory()[1] - before)
+        return saved
+
+    monkeypatch.setattr(improve, "_exchange", measured)
+    tracemalloc.start()
+    try:
+        saved = climb(graph, constraints, parts, 0)
+    finally:
+        tracemalloc.stop()
+    assert saved > 0 and max(peaks) < 12 * nodes
+
+
+def test_pages_of_the_graph_are_dropped_while_its_clusters_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = problem(communities({"a": 3000, "b": 2000}, 20), tmp_path, num_parts=3)
+    order: list[str] = []
+    cut = tries.cut_by_metis
+    monkeypatch.setattr(tries, "drop_pages", lambda array: order.append(f"drop {len(array)}"))
+    monkeypatch.setattr(tries, "cut_by_metis", lambda *a, **k: order.append("METIS") or cut(*a, **k))
+    Tries(task).start(1, 32)
+    assert order == [f"drop {task.graph.num_half_edges}", "METIS"]
 
 
 def test_light_partitions_are_filled_up_as_far_as_the_price_allows() -> None:

@@ -378,8 +378,9 @@ def _odd_values(source: TableSource, file: FoundFile, name: str) -> list[str]:
     """
     column, kind = quoted(name), source.types[name]
     path = source.scratch / "odd.parquet"
-    value = f"TRY_CAST({column} AS {TYPES[kind]})"
-    rounded = f" OR CAST({value} AS DOUBLE) <> TRY_CAST({column} AS DOUBLE)" if kind == "int64" else ""
+    odd = f"TRY_CAST({column} AS {TYPES[kind]}) IS NULL"
+    if kind == "int64":
+        odd = f"({odd} OR {_is_rounded(column, 'TRY_CAST')})"
     with suppress(source.duckdb.errors):
         source.duckdb.query(
             f"COPY (SELECT CAST({column} AS VARCHAR) AS {column} FROM {source.read_text(file, name)})"
@@ -387,7 +388,7 @@ def _odd_values(source: TableSource, file: FoundFile, name: str) -> list[str]:
         )
         rows = source.duckdb.query(
             f"SELECT {column}, file_row_number FROM {parquet([path])} WHERE {column} IS NOT NULL"
-            f" AND ({value} IS NULL{rounded}) ORDER BY file_row_number LIMIT {SHOWN}"
+            f" AND {odd} ORDER BY file_row_number LIMIT {SHOWN}"
         )
         return [f"{shown(text)} in row {row}" for text, row in rows]
     return []
@@ -399,7 +400,12 @@ def _as_type(value: str, kind: str) -> str:
     if kind != "int64":
         return found
     problem = f"error(concat('not a whole number: ', {value}))"
-    return f"CASE WHEN CAST({found} AS DOUBLE) <> CAST({value} AS DOUBLE) THEN {problem} ELSE {found} END"
+    return f"CASE WHEN {_is_rounded(value, 'CAST')} THEN {problem} ELSE {found} END"
+
+
+def _is_rounded(value: str, cast: str) -> str:
+    """Return the SQL of whether a cast to a whole number would round a value."""
+    return f"CAST({cast}({value} AS BIGINT) AS DOUBLE) <> {cast}({value} AS DOUBLE)"
 
 
 def _without_twins(source: TableSource, path: Path, columns: Sequence[str]) -> Path:
