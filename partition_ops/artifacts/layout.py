@@ -87,6 +87,7 @@ LEFTOVERS = re.compile(
     r"|scratch/convert/(plan\.json|buckets/group\d+/(edges|features)\.(bin|json))"
     r"|scratch/(validate|prepare)/(group|range)\d+/[a-z_]+\d*\.(npy|bin|json)"
     r"|scratch/(ranks|parmetis)/(parts|classes|homes)\.npy"
+    r"|scratch/partition/training\.json"
 )
 
 
@@ -213,6 +214,8 @@ def spread_range(folder: str, number: int, name: str) -> str:
     return f"{folder}/range{number}/{name}"
 
 
+# what trainers are expected to fetch, which ``quality`` takes over
+KEPT_TRAINING = f"{SCRATCH}/partition/training.json"
 RANKS_PARTS = f"{SCRATCH}/ranks/parts.npy"  # what MPI's ranks leave for the stage ``partition``
 RANKS_CLASSES = f"{SCRATCH}/ranks/classes.npy"  # what it leaves for them
 RANKS_HOMES = f"{SCRATCH}/ranks/homes.npy"  # ... where nodes are, in an incremental run

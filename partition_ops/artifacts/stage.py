@@ -25,6 +25,7 @@ from partition_ops.system.plugins import plugins
 Found = TypeVar("Found")
 Given = TypeVar("Given")
 
+Beside = Callable[[Callable[[], None]], None]  # sees to it that some work is done
 ENTRY_POINTS = "partition_ops.stages"
 LAST = "publish"  # no stage follows it
 
@@ -98,7 +99,8 @@ class Stage:
     run: str = ""
     # further arguments of the function: ``previous``, ``latest`` and ``expectations`` are stores or None,
     # ``kept`` says whether the root of the run stays, ``find_rows`` finds the rows of tables that nodes and
-    # edges were made from, and ``report`` is called with the result of each of several tasks
+    # edges were made from, ``report`` is called with the result of each of several tasks, and ``beside``
+    # with work that no other task needs to have been done, which may run beside the stages that follow
     takes: tuple[str, ...] = ()
     # stages that it follows, if the job has them. Others may run at the same time
     after: tuple[str, ...] = ()
@@ -130,6 +132,11 @@ class Stage:
     @property
     def has_scratch(self) -> bool:
         return any(task.scratch and not task.passing for task in self.all_tasks)
+
+
+def at_once(work: Callable[[], None]) -> None:
+    """Do the work now: the `Beside` of a stage that runs by itself."""
+    work()
 
 
 def load(place: str) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 Edge types between the same two node types form a group, because only their edges can have the same two end
 nodes. The end nodes of an edge are packed into a 64-bit key whose last bit is the direction, so that equal
 keys are duplicates. If the keys do not fit into the memory limit, each is appended to a file chosen by a hash
-of the pair of nodes, and each file is sorted separately, as in an external hash partitioning.
+of the pair of nodes, and each file is searched separately, as in an external hash partitioning.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.chunked.equal_keys import find_equal_keys
 from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.chunked.sorted_keys import sorted_keys
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage.local_errors import explain_full_disk
 from partition_ops.system.compilation import compiled, compiled_inline, unsigned
@@ -30,11 +30,10 @@ Places = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
 MIX = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: spreads consecutive keys over all hashes
 MOST_FILTER_BITS = 26
 EXAMPLES = 10  # keys of duplicates that are reported
-BYTES_PER_EDGE = 24  # the key, its sorted copy, its last 32 bits, and the comparison
-BYTES_PER_BUCKET_EDGE = 48  # also its place, and the row of the file
+BYTES_PER_EDGE = 16  # the key, and its hash without the first bits
+BYTES_PER_BUCKET_EDGE = 40  # also its place, and the row of the file
 MOST_BUCKETS = 1024
 KEYS_AT_ONCE = 1 << 20  # a thread allocates room for so many
-COMPARED = 1 << 16  # keys at a time, which stay in the cache
 WRITTEN_ROWS = 1 << 20  # a write opens the files of all buckets
 
 
@@ -310,24 +309,15 @@ def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:
         types: Keys of the edges by edge type ID.
 
     Returns:
-        The result. Peak memory: one and a half copies of the keys, and 40 bytes for each edge that has a
-        duplicate.
+        The result. Peak memory: that of `find_equal_keys`, and 40 bytes for each edge that has a duplicate.
     """
-    duplicates, distinct = {}, []
-    for type_id, keys in types.items():
-        ordered = sorted_keys([block.values for block in keys])
-        again = ordered[1:] == ordered[:-1]
-        if again.any():
-            duplicates[type_id] = _repeated(keys, np.unique(ordered[1:][again]))
-            ordered = np.concatenate([ordered[:1], ordered[1:][~again]])
-        distinct.append(ordered)
-    merged = distinct[0] if len(distinct) == 1 else sorted_keys(distinct)
-    same = merged[1:] == merged[:-1]
-    if same.any():
-        merged = np.concatenate([merged[:1], merged[1:][~same]])
-    blocks = (merged[begin : begin + COMPARED + 1] >> 1 for begin in range(0, len(merged), COMPARED))
-    both_directions = sum(int(np.count_nonzero(pairs[1:] == pairs[:-1])) for pairs in blocks)
-    return Overlaps(duplicates, int(same.sum()), both_directions)
+    found = find_equal_keys([[block.values for block in keys] for keys in types.values()])
+    duplicates = {
+        type_id: _repeated(keys, again)
+        for (type_id, keys), again in zip(types.items(), found.repeated, strict=True)
+        if len(again)
+    }
+    return Overlaps(duplicates, found.parallel, found.reversed)
 
 
 def merge_overlaps(found: Iterable[Overlaps]) -> Overlaps:
@@ -350,7 +340,7 @@ def _merged(blocks: Sequence[Repeated]) -> Repeated:
         for place, key in zip(block.places[: len(block.keys)].tolist(), block.keys.tolist(), strict=True)
     )
     keys = np.array([key for _, key in known[:EXAMPLES]], np.int64)
-    return Repeated(sorted_keys([block.places for block in blocks]), keys)
+    return Repeated(np.sort(np.concatenate([block.places for block in blocks])), keys)
 
 
 def _repeated(blocks: Sequence[Keys], repeated: Ids) -> Repeated:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from partition_ops.chunked.equal_keys import find_equal_keys
 from partition_ops.chunked.metadata import load_metadata
-from partition_ops.chunked.sorted_keys import FEW, sorted_keys
 from partition_ops.formats.columns import StoredArray
 from partition_ops.formats.parmetis.output_edges import mark_new
 from partition_ops.jobs.options import RunConfig
@@ -93,8 +93,8 @@ def _compile_variants(source: Store, run: Store) -> None:
         refine(each, limits, parts)
     if find_spec("mpi4py") is not None:
         _compile_for_ranks(Problem(PartitionConfig(num_parts=2), metadata, run))
-    for bits in (32, 63):  # keys that are sorted as 32-bit numbers, and larger ones
-        sorted_keys([np.full(FEW, 1 << bits - 1, np.int64)])
+    for bits in (32, 63):  # keys whose rests have 32 bits, and larger ones
+        find_equal_keys([[np.full(2, 1 << bits - 1, np.int64)]])
     twice = np.zeros(2, np.int64), np.ones(2, np.int64)  # parallel edges, of two edges and of two types
     edges = collect_edges(2, [(0, 2), (0, 2)], 4, [(0, *twice), (1, *twice)])
     reached(edges, np.array([True, False]), 1)

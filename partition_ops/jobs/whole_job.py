@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -208,6 +208,8 @@ class _Job:
         self.results: list[StageResult] = []
         self._ended: list[StageResult] = []  # and not reported yet
         self._reporting = threading.Lock()
+        self._threads = ThreadPoolExecutor(1)
+        self._beside: list[Future[None]] = []  # work of the stages before, which runs beside the next ones
 
     def run(self) -> RunResult:
         with self.source.snapshot():
@@ -226,7 +228,7 @@ class _Job:
         if not begun.result():
             # taking a lock on S3 waits for answers, and on some servers for two seconds
             self.source.fetch_ahead(load_metadata(self.source, graph_name=self.config.graph_name).files())
-        with locked(self.destination, checked=True):
+        with locked(self.destination, checked=True), self._threads:
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
                 remove_damaged(self.destination, self.progress)
@@ -297,7 +299,9 @@ class _Job:
             forget_task(run, name)
 
     def _run(self, stages: list[Stage]) -> None:
+        """Run stages side by side, beside the work that those before them have left for now."""
         give_back_freed_memory()  # of the stages before
+        beside, self._beside = self._beside, []
         if len(stages) > 1:
             results = map_in_threads(self._result, stages, workers=len(stages))
         else:
@@ -305,6 +309,8 @@ class _Job:
         for stage, result in zip(stages, results, strict=True):
             if "report" not in stage.takes:
                 self._show(result)
+        for work in beside:
+            work.result()
 
     def _show(self, result: StageResult) -> None:
         self._ended.append(result)
@@ -329,6 +335,7 @@ class _Job:
             expectations=self.expectations,
             find_rows=self.find_rows,
             report=self._show,
+            beside=lambda work: self._beside.append(self._threads.submit(work)),
         )
 
 

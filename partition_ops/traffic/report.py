@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from partition_ops.artifacts.assignment import Assignment
 from partition_ops.artifacts.documents import read_document
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
 from partition_ops.traffic.figures import training_figures
 from partition_ops.traffic.hot_rows import Cacheable, CacheCurve
@@ -20,6 +22,7 @@ from partition_ops.traffic.plan import MOST_WORK, mapped_bytes, work
 from partition_ops.traffic.train_nodes import TrainType
 
 Figures = dict[str, Any]
+logger = logging.getLogger("partition_ops")
 
 
 def options_of(options: SamplingOptions, types: Sequence[TrainType]) -> Figures:
@@ -51,39 +54,51 @@ def predict(model: TrafficModel, source: Store, metadata: GraphMetadata, assignm
     return {"row_bytes": named, **training_figures(traffic, row_bytes), **saved}
 
 
-def kept_figures(
-    options: Figures, model: TrafficModel, source: Store, metadata: GraphMetadata, assignment: Assignment
-) -> Figures:
-    """Return the entry of ``assignment/assignment.json`` that saves ``quality`` the model of the traffic.
+def keep_figures(
+    options: Figures,
+    model: TrafficModel,
+    source: Store,
+    metadata: GraphMetadata,
+    destination: Store,
+    assignment: Assignment,
+) -> None:
+    """Write ``scratch/partition/training.json``, which saves ``quality`` the model of the traffic.
 
-    That is a seventh of the time of a job with a train mask. There is none if `predict` would take too long,
-    or needs so much memory that ``quality`` maps files instead.
+    That is a seventh of the time of a job with a train mask. Nothing is written if `predict` would take too
+    long, or needs so much memory that ``quality`` maps files instead.
 
     Args:
         options: As of `options_of`.
-        model: As for `predict`, as the rest.
+        model: As for `predict`.
+        source: As for `predict`.
+        metadata: As for `predict`.
+        destination: Root of the run.
+        assignment: The partition of each node.
     """
     layers = len(options["fanouts"])
-    if work(metadata, layers, assignment.num_parts) > MOST_WORK:
-        return {}
-    if mapped_bytes(metadata, layers):
-        return {}
+    if work(metadata, layers, assignment.num_parts) > MOST_WORK or mapped_bytes(metadata, layers):
+        return
     figures = predict(model, source, metadata, assignment)
-    return {"training": {"assignment": assignment.digest(), "figures": {"options": options, **figures}}}
+    kept = {"assignment": assignment.digest(), "figures": {"options": options, **figures}}
+    destination.write_json(layout.KEPT_TRAINING, kept)
 
 
-def read_kept_figures(folder: Store, options: Figures, assignment: Assignment) -> Figures | None:
-    """Return what `kept_figures` kept; None if these are other options or another assignment.
+def read_kept_figures(destination: Store, options: Figures, assignment: Assignment) -> Figures | None:
+    """Return what `keep_figures` wrote; None if there is nothing for these options and this assignment.
 
     Args:
-        folder: The folder of the assignment.
+        destination: Root of the run.
         options: As of `options_of`.
         assignment: The partition of each node.
     """
-    if not folder.exists(layout.ASSIGNMENT_SIDECAR):
+    if not destination.exists(layout.KEPT_TRAINING):
         return None
-    kept = read_document(folder, layout.ASSIGNMENT_SIDECAR, "assignment").get("training")
-    if kept is None or kept["figures"]["options"] != options or kept["assignment"] != assignment.digest():
+    try:
+        kept = read_document(destination, layout.KEPT_TRAINING, "kept_training")
+    except InvalidInputError as error:  # a crash of the machine may leave it broken, and nothing lists it
+        logger.warning("%s; the figures are computed anew", error.problem)
+        return None
+    if kept["figures"]["options"] != options or kept["assignment"] != assignment.digest():
         return None
     figures: Figures = kept["figures"]
     return figures

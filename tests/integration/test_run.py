@@ -191,7 +191,7 @@ SCHEMAS = {
 ELSEWHERE = {
     *("metadata", "latest", "expectation_suite", "probe", "migration"),
     *("lock", "beginning", "graphs", "graph_settings", "converted_text"),
-    *("index", "ingest", "graph_tables", "alerts"),
+    *("index", "ingest", "graph_tables", "alerts", "kept_training"),
 }
 """Schemas of files that a run like this does not write, or removes; `alerts` is of a Variable of Airflow."""
 

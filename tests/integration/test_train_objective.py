@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from errno import ENOSPC
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.artifacts.records import read_record
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError
-from partition_ops.stages.partition import training
+from partition_ops.jobs.options import RunConfig
+from partition_ops.jobs.whole_job import run_job
+from partition_ops.stages.partition import partition, training
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.engines import auto
 from partition_ops.stages.partition.multilevel import tries
@@ -28,6 +32,7 @@ from partition_ops.stages.partition.problem import Problem, most_in_edges
 from partition_ops.stages.partition.training import objective_of, with_traffic
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.stages.quality import training as quality_training
 from partition_ops.stages.quality.training import training_report
 from partition_ops.storage import open_store
 from partition_ops.traffic.model import Sampling, TrafficModel
@@ -245,13 +250,63 @@ def test_partition_keeps_the_figures_that_quality_would_compute(tmp_path: Path) 
     assignment = read_assignment(folder, metadata)
     report = partial(training_report, SMALL_BATCHES, source, metadata, run)
     kept = report(1)
-    assert kept == report(1, anew=True) == report(2) == read_kept_figures(folder, kept["options"], assignment)
+    assert kept == report(1, anew=True) == report(2) == read_kept_figures(run, kept["options"], assignment)
     assert report(0) != kept  # without a halo, trainers sample inside of their partitions
-    assert read_kept_figures(folder, kept["options"] | {"batch_size": 65}, assignment) is None
+    assert read_kept_figures(run, kept["options"] | {"batch_size": 65}, assignment) is None
     moved = folder.read_bytes("n.txt").splitlines(keepends=True)
     folder.write_bytes("n.txt", b"".join(moved[::-1]))
     assert report(1) != kept
     assert report(1) == report(1, anew=True)
+
+
+def test_a_job_computes_the_figures_once_while_it_converts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are scratch: quality computes them again if they are not there, with the same result."""
+    source = open_store(str(few_seeds("train_mask").write(tmp_path / "graph")))
+    once, again = (open_store(str(tmp_path / name)) for name in ("once", "again"))
+    config = RunConfig(num_parts=PARTS, sampling=SMALL_BATCHES, on_defect="drop")
+    with monkeypatch.context() as patched:
+        patched.setattr(quality_training, "model_of_run", None)
+        run_job(config, source, once)
+    assert not once.exists(layout.KEPT_TRAINING)
+    monkeypatch.setattr(partition, "keep_traffic", lambda problem, parts: None)
+    run_job(config, source, again)
+    assert again.read_bytes(layout.QUALITY_REPORT) == once.read_bytes(layout.QUALITY_REPORT)
+
+
+def test_a_job_fails_if_what_runs_beside_its_stages_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(problem: Problem, parts: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(partition, "keep_traffic", fail)
+    graph = few_seeds("train_mask").write(tmp_path / "graph")
+    source, run = open_store(str(graph)), open_store(str(tmp_path / "run"))
+    with pytest.raises(OSError, match="No space left"):
+        run_job(RunConfig(num_parts=PARTS, on_defect="drop"), source, run)
+    assert not run.exists(layout.MANIFEST)
+
+
+@pytest.mark.parametrize("content", [b"{", b"{}"])
+def test_broken_figures_are_not_taken(tmp_path: Path, content: bytes) -> None:
+    found = problem(few_seeds("train_mask"), tmp_path)
+    assert found.source is not None
+    partition_nodes(found.config, found.source, found.artifacts)
+    report = partial(training_report, SamplingOptions(), found.source, found.metadata, found.artifacts, 1)
+    before = report()
+    found.artifacts.write_bytes(layout.KEPT_TRAINING, content)
+    assert report() == before
+
+
+def test_figures_go_with_their_assignment(tmp_path: Path) -> None:
+    found = problem(few_seeds("train_mask"), tmp_path)
+    assert found.source is not None
+    partition_nodes(found.config, found.source, found.artifacts)
+    assert found.artifacts.exists(layout.KEPT_TRAINING)
+    partition_nodes(replace(found.config, engine="random"), found.source, found.artifacts)
+    assert not found.artifacts.exists(layout.KEPT_TRAINING)
 
 
 def test_a_better_effort_includes_what_a_lower_one_makes(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.graph_counts import still_there_in
 from partition_ops.artifacts.records import forget_task
+from partition_ops.artifacts.stage import Beside, at_once
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.feature_reader import check_no_trainers, feature_readers, types_with_feature
@@ -23,10 +26,10 @@ from partition_ops.stages.partition.engines import engine_names
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import NO_LIMIT, PartitionConfig
-from partition_ops.stages.partition.problem import Problem, check_classes, tolerances
+from partition_ops.stages.partition.problem import NO_WEIGHTS, Problem, check_classes, tolerances
 from partition_ops.stages.partition.training import (
     TRAIN,
-    kept_traffic,
+    keep_traffic,
     objective_of,
     set_aside,
     with_traffic,
@@ -47,6 +50,7 @@ def partition_nodes(
     *,
     previous: Store | None = None,
     progress: Progress | None = None,
+    beside: Beside = at_once,
 ) -> StageResult:
     """Write ``assignment/``: DGL's text files and our binary twin of them.
 
@@ -59,6 +63,8 @@ def partition_nodes(
         destination: Root of the run, where ``prepare`` has been done if the engine needs the graph.
         previous: Root of an earlier finished run over the same graph, since when it has grown.
         progress: Shows that the engine is at work.
+        beside: Called with the rest of the work, which no other task needs: what trainers are expected to
+            fetch, for ``quality``.
 
     Raises:
         UsageError: The options do not fit one another or the graph, see `check_options`; or the earlier run
@@ -76,25 +82,26 @@ def partition_nodes(
     kept = still_there_in(source)
     earlier = PreviousRun(check_previous(previous, destination), kept) if previous is not None else None
 
+    rest: list[Callable[[], None]] = []
+
     def work(writer: ArtifactWriter) -> Counters:
         limited = config if engine.needs_graph else replace(config, edge_tolerance=NO_LIMIT)
         problem = Problem(limited, metadata, destination, source, progress=progress or NoProgress())
         if objective_of(config, metadata) == TRAIN:
             problem = with_traffic(problem)
-        with set_aside(problem):
-            give_back_freed_memory()  # of the edges; the engine needs arrays of other sizes
-            with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
-                outcome = repartition(problem, engine, earlier)
-                advance(1)
-            problem.notes.update(_note_whole_nodes(problem, engine))
-            problem.forget()  # the model of the traffic needs the memory
-            parts = outcome.parts
-            if config.num_trainers_per_machine > 1:
-                write_trainers(writer, metadata, parts)
-                parts = parts // config.num_trainers_per_machine
-            more = kept_traffic(problem, parts)
-        if outcome.cut is not None:
-            more["edge_cut"] = outcome.cut.to_json()
+        stack.enter_context(set_aside(problem))
+        give_back_freed_memory()  # of the edges; the engine needs arrays of other sizes
+        with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
+            outcome = repartition(problem, engine, earlier)
+            advance(1)
+        problem.notes.update(_note_whole_nodes(problem, engine))
+        problem.forget()  # the model of the traffic needs the memory
+        parts = outcome.parts
+        if config.num_trainers_per_machine > 1:
+            write_trainers(writer, metadata, parts)
+            parts = parts // config.num_trainers_per_machine
+        rest.append(partial(keep_traffic, replace(problem, edge_weights=NO_WEIGHTS), parts))
+        more = {} if outcome.cut is None else {"edge_cut": outcome.cut.to_json()}
         written = write_assignment(
             writer, metadata, parts, config=config, dgl_name=engine.dgl_name, more=more
         )
@@ -112,7 +119,16 @@ def partition_nodes(
         options |= {**config.incremental_options(), "previous": earlier.digest}
     after = ["prepare"] if engine.needs_graph else []
     outputs = [layout.ASSIGNMENT]
-    return Task("partition", destination, work, options=options, after=after, outputs=outputs).run()
+    with ExitStack() as stack:
+        done = Task("partition", destination, work, options=options, after=after, outputs=outputs).run()
+        if rest:
+            beside(partial(_finish, stack.pop_all(), rest[0]))
+    return done
+
+
+def _finish(stack: ExitStack, rest: Callable[[], None]) -> None:
+    with stack:
+        rest()
 
 
 def _note_whole_nodes(problem: Problem, engine: Engine) -> dict[str, Any]:

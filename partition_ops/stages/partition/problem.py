@@ -32,6 +32,7 @@ Parts = npt.NDArray[np.int32]
 logger = logging.getLogger("partition_ops")
 Classes = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.int64]
+NO_WEIGHTS: Weights = np.zeros(0, np.int64)
 MOST_CLASSES = 64
 CACHED_ARRAYS = ("graph", "in_degrees", "classes")  # attributes that `Problem.forget` frees
 FEW_VALUES = 1 << 16  # from the least to the most: they are counted instead of sorted
@@ -50,7 +51,7 @@ class Problem:
     progress: Progress = field(default_factory=NoProgress)
     # (half-edges,) int64, what cutting each edge costs, the same in both directions; empty if every edge
     # costs 1. Eight times their sum at any node must be below 2**31
-    edge_weights: Weights = field(default_factory=lambda: np.zeros(0, np.int64))
+    edge_weights: Weights = field(default_factory=lambda: NO_WEIGHTS)
     # model of the traffic of training, for the objective ``train``; None for the others
     traffic: TrafficModel | None = None
     uneven: bool = False  # whether training reads some edges much more than others

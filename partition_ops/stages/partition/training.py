@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from partition_ops.chunked.names import TRAIN_MASK
 from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.multilevel.tuning import USUAL
 from partition_ops.stages.partition.options import PartitionConfig
-from partition_ops.stages.partition.problem import Parts, Problem, Weights
+from partition_ops.stages.partition.problem import NO_WEIGHTS, Parts, Problem, Weights
 from partition_ops.system.temporary_folders import temporary_folder
 
 TRAIN, CUT = "train", "cut"
@@ -82,7 +81,7 @@ def with_traffic(problem: Problem) -> Problem:
 
 @contextmanager
 def set_aside(problem: Problem) -> Iterator[None]:
-    """Keep many edges of the model of the traffic on the disk, below ``TMPDIR``, while the block runs.
+    """Keep many edges of the model of the traffic on the disk, below ``TMPDIR``, until the block ends.
 
     They take 6 bytes an edge: a fifth of the largest process of a job at ten times scale 1. Engines partition
     so large a graph once, and do not read them but with the effort ``best``.
@@ -98,29 +97,29 @@ def set_aside(problem: Problem) -> Iterator[None]:
         yield
 
 
-def kept_traffic(problem: Problem, parts: Parts) -> dict[str, Any]:
-    """Return what ``quality`` would say of the training, as an entry of ``assignment/assignment.json``.
+def keep_traffic(problem: Problem, parts: Parts) -> None:
+    """Write what ``quality`` would say of the training, so that it need not build the model.
 
     Args:
-        problem: With a model of the traffic, or nothing is returned.
+        problem: With a model of the traffic, or nothing is written.
         parts: (nodes,) int32, the partition of each node.
     """
-    from partition_ops.traffic.report import kept_figures, options_of
+    from partition_ops.traffic.report import keep_figures, options_of
     from partition_ops.traffic.train_nodes import train_types
 
     model, metadata, sampling = problem.traffic, problem.metadata, problem.config.sampling
     if model is None or problem.source is None:
-        return {}
+        return
     options = options_of(sampling, train_types(metadata, sampling.train_nodes or ()))
     assignment = Assignment(problem.config.num_parts, find_engine(problem.config.engine).dgl_name, parts)
-    return kept_figures(options, model, problem.source, metadata, assignment)
+    keep_figures(options, model, problem.source, metadata, problem.artifacts, assignment)
 
 
 def _whole(weights: npt.NDArray[np.float64], offsets: Weights) -> tuple[Weights, float]:
     """Return (half-edges,) int64, at least 1, and their ratio to some weights, which are overwritten."""
     used = weights[weights > 0]
     if not len(used):
-        return np.zeros(0, np.int64), 1.0
+        return NO_WEIGHTS, 1.0
     at_node = np.add.reduceat(np.append(weights, 0.0), offsets[:-1])
     at_node[np.diff(offsets) == 0] = 0
     largest = int(np.diff(offsets).max())

@@ -47,6 +47,7 @@ def write_assignment(
     Returns:
         Figures for the record.
     """
+    writer.destination.delete([layout.KEPT_TRAINING])  # of an earlier assignment, perhaps of other edges
     count = config.num_parts if config else num_parts or 1
     made_by = config.options() if config else {"engine": "imported"}
     write_assignment_files(writer, metadata, Assignment(count, dgl_name, parts), made_by=made_by, more=more)

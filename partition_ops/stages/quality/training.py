@@ -47,11 +47,10 @@ def training_report(
     once, with passes over them as `TrafficModel` says; nothing of this if ``partition`` has kept the figures.
     """
     types = train_types(metadata, options.train_nodes or ())
-    folder = destination.child(layout.ASSIGNMENT)
-    assignment = read_assignment(folder, metadata)
+    assignment = read_assignment(destination.child(layout.ASSIGNMENT), metadata)
     wanted = options_of(options, types)
     if num_hops and not anew:
-        kept = read_kept_figures(folder, wanted, assignment)
+        kept = read_kept_figures(destination, wanted, assignment)
         if kept is not None:
             return kept
     passes = work(metadata, len(options.fanouts), assignment.num_parts)

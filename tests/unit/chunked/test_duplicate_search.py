@@ -87,7 +87,7 @@ def test_it_finds_what_a_dictionary_finds(edges: Edges, memory: int, blocks: int
     assert found(edges, memory, blocks) == expected(edges)
 
 
-@pytest.mark.parametrize(("memory", "buckets"), [(1 << 30, 1), (47_000, 3), (1, MOST_BUCKETS)])
+@pytest.mark.parametrize(("memory", "buckets"), [(1 << 30, 1), (31_999, 3), (1, MOST_BUCKETS)])
 def test_the_number_of_buckets_follows_from_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, buckets: int
 ) -> None:
