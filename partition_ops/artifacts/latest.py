@@ -8,7 +8,8 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import read_document
-from partition_ops.artifacts.lock import Holder, describe_lock, holds_lock, read_lock
+from partition_ops.artifacts.lock import holds_lock
+from partition_ops.artifacts.lock_document import Holder, describe_lock, read_lock
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.errors import ConflictError, InvalidInputError, UsageError
 from partition_ops.storage import Store

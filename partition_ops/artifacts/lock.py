@@ -7,7 +7,6 @@ there.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -16,34 +15,41 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.documents import find_document
+from partition_ops.artifacts.lock_document import (
+    DAG_RUN_TIMEOUT,
+    LOCK_VERSION,
+    Holder,
+    Lock,
+    current_time,
+    describe_lock,
+    held_lock,
+    in_use,
+    lock_timeout,
+    read_any_lock,
+    read_lock,
+)
+from partition_ops.artifacts.lock_fence import Fence
 from partition_ops.artifacts.marker import claimed
 from partition_ops.artifacts.write_access import VERBS, check_root
-from partition_ops.errors import ConflictError, InvalidInputError, PartitionOpsError
+from partition_ops.errors import ConflictError, PartitionOpsError
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
+from partition_ops.system.parallel import at_once
 from partition_ops.system.signals import register_cleanup
 from partition_ops.system.temporary_folders import has_ended, start_time, system_id
 
 logger = logging.getLogger("partition_ops")
 
-LOCK_VERSION = 2
-DAG_RUN_TIMEOUT = timedelta(hours=24)  # its tasks renew the lock, but nothing does while they are queued
 # S3 rejects requests that were signed more than 15 minutes ago: if a process is suspended after the check of
 # its lock and before it sends a request, the request is rejected once another process may have the lock
 PROCESS_TIMEOUT = timedelta(minutes=20)  # since a process renewed its lock last
-OLD_PROCESS_TIMEOUT = timedelta(minutes=10)  # of locks of version 1
 RENEWAL_INTERVAL = timedelta(minutes=1)
 RUN_ROOT = re.compile(rf"/{layout.RUNS}/[^/]+$")
-Lock = dict[str, Any]
-Holder = Mapping[str, str | int]
 CALLS: dict[str, tuple[Store, Holder]] = {}  # locks that this process holds, or is about to take
 
 
@@ -53,6 +59,7 @@ def take_lock(
     *,
     abandoned: Callable[[Lock], str | None] | None = None,
     timeout: timedelta = DAG_RUN_TIMEOUT,
+    settle: bool = True,
 ) -> Lock | None:
     """Take the lock of a root, unless another holder has it.
 
@@ -64,6 +71,7 @@ def take_lock(
         abandoned: Returns why the lock of another holder no longer counts, or None if it counts; the default
             is `end_reason`.
         timeout: The lock expires if it has not been renewed for so long.
+        settle: Whether to wait until it is certain who has the lock; otherwise the fence of the holder does.
 
     Returns:
         None if the holder has the lock now; otherwise the lock of the other holder.
@@ -71,7 +79,7 @@ def take_lock(
     Raises:
         InvalidInputError: ``lock.json`` is broken.
     """
-    found = _read(root)
+    found = read_any_lock(root)
     if found is not None and "released" not in found:
         if found["holder"] == dict(holder):
             return None
@@ -84,12 +92,12 @@ def take_lock(
     lock = {
         "version": LOCK_VERSION,
         "holder": dict(holder),
-        "since": _now(),
+        "since": current_time(),
         "timeout_seconds": int(timeout.total_seconds()),
         "token": max(before + 1, time.time_ns()),
     }
     expected = json_bytes(found) if found is not None else None
-    if root.compare_and_set(layout.LOCK, json_bytes(lock), expected=expected, fenced=False):
+    if root.compare_and_set(layout.LOCK, json_bytes(lock), expected=expected, fenced=False, settle=settle):
         return None
     return read_lock(root) or lock
 
@@ -101,7 +109,7 @@ def release_lock(root: Store, holder: Holder) -> bool:
         InvalidInputError: ``lock.json`` is broken.
     """
     while (found := read_lock(root)) is not None and found["holder"] == dict(holder):
-        released = json_bytes({**found, "released": _now()})
+        released = json_bytes({**found, "released": current_time()})
         if root.compare_and_delete(layout.LOCK, expected=json_bytes(found), instead=released):
             return True  # otherwise the lock has just been renewed
     return False
@@ -115,130 +123,6 @@ def holds_lock(root: Store, holder: Holder) -> bool:
     """
     found = read_lock(root)
     return found is not None and found["holder"] == dict(holder)
-
-
-def read_lock(root: Store) -> Lock | None:
-    """Return the lock of a root, or None if nobody holds it.
-
-    Raises:
-        InvalidInputError: ``lock.json`` is broken.
-        ConflictError: A newer version of this package has written it.
-    """
-    found = _read(root)
-    return None if found is None or "released" in found else found
-
-
-def _read(root: Store) -> Lock | None:
-    """Return the content of ``lock.json``, which may be a released lock, or None if there is no such file."""
-
-    def check_version(lock: Any) -> None:
-        version = lock.get("version") if isinstance(lock, dict) else None
-        if isinstance(version, int) and version > LOCK_VERSION:
-            raise ConflictError(
-                f"{root.uri} is in use by a newer version of partition-ops",
-                found=f"version {version} of {root.uri_of(layout.LOCK)}",
-                expected=f"version {LOCK_VERSION} or lower",
-                remedy="Wait until that process or DAG run has ended, or use that version.",
-            )
-
-    return find_document(
-        root,
-        layout.LOCK,
-        "lock",
-        "is broken, so its holder is unknown",
-        expected="the lock of a process or of a DAG run",
-        remedy="Make sure that no process and no DAG run works there, remove the file, and try again.",
-        check=check_version,
-    )
-
-
-class Fence:
-    """Keeps a holder from changing anything once its lock has another token, or is gone.
-
-    Args:
-        root: Root of the lock.
-        lock: The lock that the holder has.
-    """
-
-    def __init__(self, root: Store, lock: Lock) -> None:
-        self.root = root
-        self.token = lock["token"]
-        self.holder = lock["holder"]
-        self.lost = False
-        self._checking = threading.Lock()
-        self._checked: tuple[float, ...] = ()
-
-    def check(self, *, seconds: float = 0.0) -> None:
-        """Check that the lock still has the token; only its bytes are read.
-
-        Args:
-            seconds: If a process holds the lock, a check that began at most so long ago is enough, by the
-                clock of the system and by one that nobody sets: after a suspension, one of them shows it.
-
-        Raises:
-            ConflictError: It does not.
-        """
-        asked = _clocks()
-        with self._checking:
-            now = _clocks()
-            if (
-                self._checked
-                and not self.lost
-                and all(a <= b for a, b in zip(asked, self._checked, strict=True))
-            ):
-                return  # another thread has checked it while this one waited
-            ages = [new - old for new, old in zip(now, self._checked, strict=False)]
-            # the lock of a DAG run can be taken over at once, when the run has failed
-            lasts = seconds > 0 and "process" in self.holder
-            if lasts and ages and not self.lost and all(0 <= age <= seconds for age in ages):
-                return
-            if self.lost or self._token() != self.token:
-                self.lost = True
-                raise self.conflict()
-            self._checked = now
-
-    def expire(self) -> None:
-        """Let the next check read the lock."""
-        self._checked = ()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Check the lock; where the system has file locks, nobody takes it over before the block ends.
-
-        Raises:
-            ConflictError: It is lost.
-        """
-        with self.root.without_takeover():
-            self.check()
-            yield
-
-    def conflict(self) -> ConflictError:
-        """Return the error for a lost lock."""
-        lock = None
-        with suppress(PartitionOpsError):
-            lock = read_lock(self.root)
-        return ConflictError(
-            f"{self.root.uri}: another process has taken over the lock of this one, which stops here",
-            found=describe_lock(lock) if lock is not None else f"no {self.root.uri_of(layout.LOCK)}",
-            remedy="This happens if a process was suspended or cut off for a long time. It has changed"
-            " nothing since then. Wait until the other one has ended; the same command then resumes.",
-        )
-
-    def renew(self) -> None:
-        """Write the time into the lock, if it still has the token."""
-        lock = read_lock(self.root)
-        if lock is None or lock["token"] != self.token:
-            self.lost = True
-            return
-        renewed = json_bytes({**lock, "renewed": _now()})
-        self.root.compare_and_set(layout.LOCK, renewed, expected=json_bytes(lock), fenced=False)
-
-    def _token(self) -> object:
-        try:
-            lock = json.loads(self.root.read_bytes(layout.LOCK))
-        except (InvalidInputError, ValueError):
-            return None
-        return lock.get("token") if isinstance(lock, dict) and "released" not in lock else None
 
 
 @contextmanager
@@ -270,7 +154,11 @@ def locked(
     if verb is not None and not checked:
         check_root(verb, root, reads=reads, within=within)  # before the lock is written there
     new = verb is not None and VERBS[verb].new
-    claiming = partial(claimed, root, VERBS[verb].holds) if verb is not None and new else nullcontext
+
+    def claiming(first: Callable[[Callable[[], None]], None] = at_once) -> AbstractContextManager[None]:
+        holds = VERBS[verb].holds if verb is not None and new else None
+        return nullcontext() if holds is None else claimed(root, holds, first=first)
+
     if isinstance(root.fence, Fence) and "process" not in root.fence.holder:
         with claiming():
             yield
@@ -282,19 +170,19 @@ def locked(
     refused = False
     try:
         try:
-            held = take_lock(place, holder, timeout=PROCESS_TIMEOUT)
+            held = take_lock(place, holder, timeout=PROCESS_TIMEOUT, settle=False)
             if held is not None:
-                raise ConflictError(
-                    f"{place.uri} is in use",
-                    found=describe_lock(held),
-                    remedy="Wait until it ends; if it was killed on another host or in another container, for"
-                    f" {_timeout(held)} after that.",
-                )
+                raise in_use(place, held)
         except PartitionOpsError:
             refused = True
             raise
-        with holding(place, holder, root), root.snapshot(but=[layout.LOCK]), claiming():
+        with (
+            holding(place, holder, root, settle=place.settle_seconds) as fence,
+            root.snapshot(but=[layout.LOCK]),
+            claiming(first=fence.do_first),
+        ):
             yield
+            fence.wait_for_first()
     finally:  # also if interrupted while taking the lock
         if not refused:
             release_lock(place, holder)
@@ -303,18 +191,19 @@ def locked(
 
 
 @contextmanager
-def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
+def holding(place: Store, holder: Holder, *stores: Store, settle: float = 0.0) -> Iterator[Fence]:
     """Let stores change something only while a holder has a lock, which a thread renews.
 
     Args:
         place: Root of the lock.
         holder: The holder, which has taken it.
         stores: Stores to fence.
+        settle: As for `Fence`.
 
     Raises:
         ConflictError: The holder does not have the lock, or loses it during the block.
     """
-    fence = Fence(place, _held_lock(place, holder))
+    fence = Fence(place, held_lock(place, holder), settle)
     ended = threading.Event()
 
     def renew() -> None:
@@ -328,7 +217,7 @@ def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
         store.fence = fence
     renewal.start()
     try:
-        yield
+        yield fence
     except ConflictError:
         raise
     except (PartitionOpsError, OSError) as error:
@@ -343,19 +232,6 @@ def holding(place: Store, holder: Holder, *stores: Store) -> Iterator[None]:
         renewal.join()
         for store, earlier in zip(stores, before, strict=True):
             store.fence = earlier
-
-
-def _held_lock(root: Store, holder: Holder) -> Lock:
-    lock = read_lock(root)
-    if lock is None or lock["holder"] != dict(holder):
-        raise ConflictError(
-            f"The lock of {root.uri} is not held by {_described(holder)}",
-            found=describe_lock(lock) if lock else f"no {root.uri_of(layout.LOCK)}",
-            remedy="Clear the task that takes the lock, and the tasks after it."
-            if "dag_id" in holder
-            else "Run the same command again.",
-        )
-    return lock
 
 
 def lock_place(root: Store) -> Store:
@@ -390,9 +266,9 @@ def extend_lock(root: Store, holder: Holder, timeout: timedelta) -> None:
         ConflictError: The holder does not have it.
     """
     while True:
-        lock = _held_lock(root, holder)
+        lock = held_lock(root, holder)
         seconds = max(int(timeout.total_seconds()), lock.get("timeout_seconds", 0))
-        longer = {**lock, "renewed": _now(), "timeout_seconds": seconds}
+        longer = {**lock, "renewed": current_time(), "timeout_seconds": seconds}
         if root.compare_and_set(layout.LOCK, json_bytes(longer), expected=json_bytes(lock), fenced=False):
             return
 
@@ -437,31 +313,6 @@ def end_reason(lock: Lock) -> str | None:
 
 def expiry_reason(lock: Lock) -> str | None:
     """Return why a lock has expired, or None."""
-    renewed, limit = lock.get("renewed") or lock["since"], _timeout(lock)
+    renewed, limit = lock.get("renewed") or lock["since"], lock_timeout(lock)
     age = datetime.now(UTC) - datetime.fromisoformat(renewed)
     return f"it was not renewed for more than {limit}" if age > limit else None
-
-
-def _timeout(lock: Lock) -> timedelta:
-    if "timeout_seconds" in lock:
-        return timedelta(seconds=lock["timeout_seconds"])
-    return OLD_PROCESS_TIMEOUT if "process" in lock["holder"] else DAG_RUN_TIMEOUT
-
-
-def _clocks() -> tuple[float, ...]:
-    """Return the time in seconds by the clock of the system, and by one that counts suspension too."""
-    return time.time(), time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def describe_lock(lock: Lock) -> str:
-    """Return who holds a lock, for messages."""
-    return f"{_described(lock['holder'])}, since {lock['since']}"
-
-
-def _described(holder: Holder) -> str:
-    shown = {name: value for name, value in holder.items() if name not in ("system", "started")}
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())

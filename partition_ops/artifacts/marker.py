@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.documents import find_document
 from partition_ops.errors import PartitionOpsError
 from partition_ops.storage import Store
+from partition_ops.system.parallel import at_once
 
 MARKER_VERSION = 1
 OUTPUT = "output"
@@ -50,14 +52,21 @@ def write_marker(root: Store, content: str = OUTPUT, *, files: Sequence[str] | N
 
 
 @contextmanager
-def claimed(root: Store, content: str = OUTPUT) -> Iterator[None]:
+def claimed(
+    root: Store, content: str = OUTPUT, *, first: Callable[[Callable[[], None]], None] = at_once
+) -> Iterator[None]:
     """Mark a root as ours during a block that writes there; a marker without anything else is removed.
 
     The caller has called `partition_ops.artifacts.write_access.check_root`.
+
+    Args:
+        root: The root.
+        content: As for `write_marker`.
+        first: Called with what writes the marker, and sees to it that nothing else is written before.
     """
     marked = root.exists(layout.MARKER)
     if not marked:
-        write_marker(root, content)
+        first(partial(write_marker, root, content))
     try:
         yield
     finally:

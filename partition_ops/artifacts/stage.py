@@ -134,11 +134,6 @@ class Stage:
         return any(task.scratch and not task.passing for task in self.all_tasks)
 
 
-def at_once(work: Callable[[], None]) -> None:
-    """Do the work now: the `Beside` of a stage that runs by itself."""
-    work()
-
-
 def load(place: str) -> Callable[..., Any]:
     """Import what ``module:name`` stands for."""
     module, _, name = place.partition(":")

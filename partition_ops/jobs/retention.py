@@ -9,7 +9,7 @@ from typing import Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.latest import latest_run, read_beginning
-from partition_ops.artifacts.lock import read_lock
+from partition_ops.artifacts.lock_document import read_lock
 from partition_ops.artifacts.stage import is_ours, job_stages, written_folders
 from partition_ops.errors import InvalidInputError
 from partition_ops.jobs.options import RetentionConfig

@@ -222,7 +222,9 @@ class LocalStore(Store):
                 partial.replace(path)
         sync_folder(path.parent)
 
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
+    def compare_and_set(
+        self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True, settle: bool = True
+    ) -> bool:
         path = self.path(key)
         self._make_folder(path.parent)
         with _file_lock(path.parent, fcntl.LOCK_EX):

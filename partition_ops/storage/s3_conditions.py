@@ -37,7 +37,14 @@ def put(place: Place, data: bytes, condition: dict[str, str] = IF_ABSENT) -> str
         return None
 
 
-def put_if_unchanged(connection: Connection, place: Place, data: bytes, *, expected: bytes | None) -> bool:
+def settle_seconds(connection: Connection) -> float:
+    """Return the seconds after which the last of several concurrent callers is known to have won."""
+    return SETTLE_SECONDS if connection.conditional_puts is False else 0.0
+
+
+def put_if_unchanged(
+    connection: Connection, place: Place, data: bytes, *, expected: bytes | None, settle: bool = True
+) -> bool:
     """Write an object by a conditional request if its current content is the expected one.
 
     Some servers ignore conditions and overwrite. To detect one, this function repeats the write on the
@@ -50,6 +57,7 @@ def put_if_unchanged(connection: Connection, place: Place, data: bytes, *, expec
         place: Place of the object.
         data: The new content.
         expected: The expected current content; None if the object must not exist.
+        settle: Whether to wait for `settle_seconds`. Otherwise the caller does, and reads the object then.
 
     Returns:
         Whether the content is ``data`` now.
@@ -64,9 +72,9 @@ def put_if_unchanged(connection: Connection, place: Place, data: bytes, *, expec
         # true if botocore repeated a write whose answer was lost
         return _content(place)[0] == data
     connection.conditional_puts = put(place, data) is None
-    if connection.conditional_puts:
+    if connection.conditional_puts or not settle:
         return True
-    time.sleep(SETTLE_SECONDS)
+    time.sleep(settle_seconds(connection))
     return _content(place)[0] == data
 
 

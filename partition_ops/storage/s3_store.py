@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from partition_ops.errors import InvalidInputError, StorageError
 from partition_ops.storage.local_errors import explain_full_disk
 from partition_ops.storage.s3_client import Connection, make_client
-from partition_ops.storage.s3_conditions import put, put_if_unchanged, remove_if_unchanged
+from partition_ops.storage.s3_conditions import put, put_if_unchanged, remove_if_unchanged, settle_seconds
 from partition_ops.storage.s3_integrity import md5_of, repeat
 from partition_ops.storage.s3_known import ABSENT, SMALL_BYTES
 from partition_ops.storage.s3_reader import S3Reader
@@ -181,13 +181,20 @@ class S3Store(S3Reader):
             etag = repeat(lambda: copy_object(self._place(key, advance), (bucket, existing), size))
         self._wrote(full, size, etag)
 
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
+    def compare_and_set(
+        self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True, settle: bool = True
+    ) -> bool:
         full = self._settled(key)
         self._forget(full)
         if self.fence is not None and not fenced:
             self.fence.expire()
         with self._explain_errors(key), nullcontext() if fenced else self._connection.unfenced():
-            return put_if_unchanged(self._connection, self._place(key), data, expected=expected)
+            place = self._place(key)
+            return put_if_unchanged(self._connection, place, data, expected=expected, settle=settle)
+
+    @property
+    def settle_seconds(self) -> float:
+        return settle_seconds(self._connection)
 
     def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
         full = self._settled(key)

@@ -91,6 +91,10 @@ class SplitStore(Store):
     def canonical_uri(self) -> str:
         return self._store.canonical_uri
 
+    @property
+    def settle_seconds(self) -> float:
+        return self._store.settle_seconds
+
     def child(self, prefix: str) -> Store:
         if f"{prefix}/".startswith(self._folder):
             return self._local.child(prefix)

@@ -248,7 +248,9 @@ class Store(ABC):
         """
         yield self
 
-    def compare_and_set(self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True) -> bool:
+    def compare_and_set(
+        self, key: str, data: bytes, *, expected: bytes | None, fenced: bool = True, settle: bool = True
+    ) -> bool:
         """Write a small object if its current content is the expected one.
 
         If several callers at once expect the same content and write different data, one of them succeeds.
@@ -258,11 +260,18 @@ class Store(ABC):
             data: The new content.
             expected: The expected current content; None if the object must not exist.
             fenced: False for the lock itself.
+            settle: Whether to wait until the result is certain. Otherwise the caller reads the object again
+                `settle_seconds` later.
 
         Returns:
             Whether the content is ``data`` now.
         """
         raise UnsupportedOperation(key)
+
+    @property
+    def settle_seconds(self) -> float:
+        """Seconds until the result of a `compare_and_set` is certain; 0 unless S3 ignores conditions."""
+        return 0.0
 
     def compare_and_delete(self, key: str, *, expected: bytes, instead: bytes) -> bool:
         """Remove a lock if its current content is the expected one; the fence is not checked.

@@ -17,6 +17,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def at_once(work: Callable[[], None]) -> None:
+    """Do some work here and now, where others may do it in a thread."""
+    work()
+
+
 def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None) -> Iterator[R]:
     """Yield the result of ``work`` for each item, in the order of the items.
 

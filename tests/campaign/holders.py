@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from partition_ops.artifacts import lock
+from partition_ops.artifacts.lock_document import read_lock
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.storage import Store, open_store
 from tests.campaign.commands import Command, succeed
@@ -132,7 +133,7 @@ def _compare(files: dict[str, Any], output: Store, said: str) -> None:
     differing = sorted(key for key in {*files, *found} if files.get(key) != found.get(key))
     if differing:
         raise Defect(f"{', '.join(differing)} differ; {said}")
-    if lock.read_lock(output) is not None:
+    if read_lock(output) is not None:
         raise Defect(f"a lock is left: {said}")
 
 

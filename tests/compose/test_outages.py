@@ -12,7 +12,7 @@ from local_stack.airflow import OUTPUT_URI
 from local_stack.airflow_api import AirflowApi
 from local_stack.demo import DAG_ID
 from local_stack.example_graph import PYTHON_ENVIRONMENT
-from partition_ops.artifacts.lock import read_lock
+from partition_ops.artifacts.lock_document import read_lock
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, Store, open_store

@@ -28,7 +28,9 @@ from partition_ops.artifacts.latest import (
     previous_of,
     run_at,
 )
-from partition_ops.artifacts.lock import holds_lock, locked, read_lock, release_lock, take_lock
+from partition_ops.artifacts.lock import holds_lock, locked, release_lock, take_lock
+from partition_ops.artifacts.lock_document import read_lock
+from partition_ops.artifacts.lock_fence import Fence
 from partition_ops.artifacts.write_access import VERBS
 from partition_ops.errors import ConflictError, InvalidInputError
 from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
@@ -125,6 +127,60 @@ def test_two_calls_cannot_both_hold_a_root(root: Store) -> None:
             pass
         assert read_lock(root) is not None
     assert read_lock(root) is None
+
+
+def test_who_takes_a_lock_at_the_same_time_as_another_one_changes_nothing(
+    s3_root: str, s3_settings: StorageSettings
+) -> None:
+    """The last of both has it on a server that ignores conditions; the first is told at its first change."""
+    with open_store(s3_root, s3_settings) as root, open_store(s3_root, s3_settings) as other:
+        with pytest.raises(ConflictError, match=r"is in use.*run id two"), locked(root):
+            lock = {**root.read_json(layout.LOCK), "holder": TWO, "token": 1}
+            other.write_json(layout.LOCK, lock)
+            root.write_bytes("artifact", b"")
+        assert {*other.names()} == {layout.LOCK} and other.read_json(layout.LOCK) == lock
+
+
+def test_the_marker_is_there_before_anything_else(root: Store) -> None:
+    with open_store(root.uri, root.settings) as other, locked(root):
+        root.write_bytes("artifact", b"")
+        assert other.exists(layout.MARKER)
+
+
+def test_who_changes_nothing_leaves_a_marker_at_most(root: Store) -> None:
+    with locked(root):
+        pass
+    assert not {*root.names()}
+
+
+def test_an_error_of_the_first_change_is_that_of_the_next_one(tmp_path: Path) -> None:
+    root, done = open_store(str(tmp_path)), []
+    assert take_lock(root, ONE) is None
+
+    def fail() -> None:
+        raise InvalidInputError("broken")
+
+    for first, expected in ((lambda: done.append("first"), []), (fail, [InvalidInputError])):
+        fence = Fence(root, root.read_json(layout.LOCK), settle=0.2)
+        fence.do_first(first)
+        errors = []
+        try:
+            fence.check()
+            fence.wait_for_first()
+        except InvalidInputError as error:
+            errors.append(type(error))
+        assert errors == expected and done == ["first"]
+
+
+def test_nothing_changes_after_the_end(tmp_path: Path) -> None:
+    root, done = open_store(str(tmp_path)), []
+    assert take_lock(root, ONE) is None
+    fence = Fence(root, root.read_json(layout.LOCK), settle=3600)
+    fence.do_first(lambda: done.append("first"))
+    fence.end()
+    with pytest.raises(ConflictError):
+        fence.check()
+    assert not done
 
 
 def test_a_second_call_into_an_output_that_is_in_use_is_refused(

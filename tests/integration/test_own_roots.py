@@ -213,6 +213,7 @@ def test_a_holder_that_lost_its_lock_changes_nothing_more(root: Store) -> None:
 
 def test_what_looks_damaged_after_a_takeover_is_reported_as_such(root: Store) -> None:
     with pytest.raises(ConflictError, match="taken over"), locked(root, None):
+        root.write_bytes("before", b"")
         root.compare_and_delete(layout.LOCK, expected=root.read_bytes(layout.LOCK), instead=b"")
         root.read_bytes("artifact")  # which another process has removed
 

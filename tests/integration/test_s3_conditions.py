@@ -13,7 +13,8 @@ from typing import ClassVar
 
 import pytest
 
-from partition_ops.artifacts.lock import holds_lock, locked, read_lock, release_lock, take_lock
+from partition_ops.artifacts.lock import holds_lock, locked, release_lock, take_lock
+from partition_ops.artifacts.lock_document import read_lock
 from partition_ops.errors import ConflictError
 from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions
 from partition_ops.storage.store import json_bytes

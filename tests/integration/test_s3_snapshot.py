@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.s3_jobs import RequestCounter
-from partition_ops.artifacts import layout
-from partition_ops.artifacts import lock as lock_module
+from partition_ops.artifacts import layout, lock_fence
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Task
@@ -146,8 +145,8 @@ def test_a_suspension_ends_a_check(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch, clock: int
 ) -> None:
     later = [0.0, 0.0]
-    clocks = lock_module._clocks
-    monkeypatch.setattr(lock_module, "_clocks", lambda: tuple(map(sum, zip(clocks(), later, strict=True))))
+    clocks = lock_fence._clocks
+    monkeypatch.setattr(lock_fence, "_clocks", lambda: tuple(map(sum, zip(clocks(), later, strict=True))))
     with pytest.raises(ConflictError, match="taken over"), locked(store):
         store.write_bytes("a", b"1")
         lock = other.read_json(layout.LOCK)

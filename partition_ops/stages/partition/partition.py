@@ -15,7 +15,7 @@ import numpy as np
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.graph_counts import still_there_in
 from partition_ops.artifacts.records import forget_task
-from partition_ops.artifacts.stage import Beside, at_once
+from partition_ops.artifacts.stage import Beside
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.feature_reader import check_no_trainers, feature_readers, types_with_feature
@@ -37,6 +37,7 @@ from partition_ops.stages.partition.training import (
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.memory import give_back_freed_memory
+from partition_ops.system.parallel import at_once
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.traffic.train_nodes import train_types
 

@@ -121,7 +121,8 @@ class QualityGateOperator(GraphRunOperator, ApprovalOperator, options=(Gate, App
     def _keep_lock(self, context: Context) -> None:
         """Let the lock of the graph outlast the wait, in which nothing renews it."""
         from partition_ops.artifacts.layout import BEGINNING
-        from partition_ops.artifacts.lock import DAG_RUN_TIMEOUT, extend_lock
+        from partition_ops.artifacts.lock import extend_lock
+        from partition_ops.artifacts.lock_document import DAG_RUN_TIMEOUT
 
         with self.opened() as (_, destination):
             if self.run_id and destination.exists(BEGINNING):

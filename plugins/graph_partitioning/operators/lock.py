@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import Logger
 
-    from partition_ops.artifacts.lock import Lock
+    from partition_ops.artifacts.lock_document import Lock
 
 WAIT = timedelta(seconds=30)
 PATIENCE = timedelta(hours=24)
@@ -83,7 +83,7 @@ def wait_for_lock(
         AirflowRescheduleException: The next attempt is to come.
         AirflowFailException: The task has waited for too long.
     """
-    from partition_ops.artifacts.lock import describe_lock
+    from partition_ops.artifacts.lock_document import describe_lock
 
     now = timezone.utcnow()
     since = context["ti"].get_first_reschedule_date(context) or now

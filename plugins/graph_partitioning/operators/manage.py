@@ -48,7 +48,8 @@ class ManageGraphOperator(OptionsOperator, options=(Management, Retention)):
         self.storage_conn_id = storage_conn_id
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.artifacts.lock import describe_lock, holding, release_lock, take_lock
+        from partition_ops.artifacts.lock import holding, release_lock, take_lock
+        from partition_ops.artifacts.lock_document import describe_lock
         from partition_ops.jobs.retention import check_root, has_graph
 
         holder = lock_holder(context)

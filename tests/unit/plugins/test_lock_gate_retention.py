@@ -27,7 +27,8 @@ from graph_partitioning.options import run_config
 from graph_partitioning.runs import run_folder, run_root
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.lock import holding, read_lock
+from partition_ops.artifacts.lock import holding
+from partition_ops.artifacts.lock_document import read_lock
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.formats.parmetis.graph_store import as_graph
 from partition_ops.jobs.options import RunConfig

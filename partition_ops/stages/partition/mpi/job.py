@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.artifacts import layout
-from partition_ops.artifacts.lock import Fence
+from partition_ops.artifacts.lock_fence import Fence
 from partition_ops.options.declare import groups
 from partition_ops.stages.partition.mpi import mpirun
 from partition_ops.stages.partition.mpi.options import MpiOptions
