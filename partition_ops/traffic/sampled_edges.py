@@ -7,6 +7,8 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ logger = logging.getLogger("partition_ops")
 RANGE_BYTES = 1 << 22  # of the groups of a range's edges: what a thread writes to in any order
 MOST_RANGES = 256
 RENUMBERED = 1 << 20  # edges at a time
+PIECES = 1 << 6  # of the edges, by source: threads go through them
 
 
 @dataclass(frozen=True)
@@ -111,15 +114,29 @@ def reached(edges: SampledEdges, train: Ids, layers: int) -> SampledEdges:
     Peak memory: 2 bytes a node, and 17 bytes a group.
     """
     near, sources = np.array(train, np.bool_), np.zeros(edges.num_nodes, np.bool_)
+    ends = np.searchsorted(edges.first, np.linspace(0, edges.num_edges, PIECES + 1)[1:-1])
+    spans = [*pairwise([0, *ends.tolist(), edges.num_nodes])]
+    mark = partial(_mark_sources, edges.first, edges.groups, edges.group_nodes, near, sources)
     for _ in range(layers - 1):
-        _mark_sources(edges.first, edges.groups, edges.group_nodes, near, sources)
-        near |= sources
+        deque(map_in_threads(lambda span: mark(*span), spans), maxlen=0)
+        near |= sources  # in place
     kept: Ids = near[edges.group_nodes]
     if kept.all():
         return edges
     numbers = np.cumsum(kept, dtype=edges.groups.dtype) - 1
+    begins = [int(edges.first[begin]) for begin, _ in spans]
+
+    def keep(piece: tuple[int, tuple[int, int]]) -> int:
+        begin, span = piece
+        return _keep(edges.first, edges.groups, kept, numbers, begin, *span)
+
+    count = 0
+    counts = map_in_threads(keep, zip(begins, spans, strict=True))
+    for begin, (first, last), own in zip(begins, spans, [*counts], strict=True):
+        edges.groups[count : count + own] = edges.groups[begin : begin + own]
+        edges.first[first + 1 : last + 1] += count - begin
+        count += own
     real = edges.num_groups - len(edges.joined)
-    count = _keep(edges.first, edges.groups, kept, numbers)
     joined = numbers[edges.joined[kept[real:]]].astype(np.int64)
     return SampledEdges(
         edges.first, edges.groups[:count], edges.group_nodes[kept], edges.group_sizes[kept], joined
@@ -127,9 +144,11 @@ def reached(edges: SampledEdges, train: Ids, layers: int) -> SampledEdges:
 
 
 @compiled
-def _mark_sources(first: Counts, groups: Ids, group_nodes: Ids, near: Ids, sources: Ids) -> None:
-    """Mark the nodes with an edge to a node that is near."""
-    for node in range(len(first) - 1):
+def _mark_sources(
+    first: Counts, groups: Ids, group_nodes: Ids, near: Ids, sources: Ids, begin: int, end: int
+) -> None:
+    """Mark the nodes from ``begin`` to ``end`` with an edge to a node that is near."""
+    for node in range(begin, end):
         for i in range(first[node], first[node + 1]):
             if near[unsigned(group_nodes[unsigned(groups[unsigned(i)])])]:
                 sources[node] = True
@@ -137,19 +156,36 @@ def _mark_sources(first: Counts, groups: Ids, group_nodes: Ids, near: Ids, sourc
 
 
 @compiled
-def _keep(first: Counts, groups: Ids, kept: Ids, numbers: Ids) -> int:
-    """Keep the edges of some groups, with the new numbers of these; return how many edges."""
-    at = begin = 0
-    for node in range(len(first) - 1):
+def _keep(
+    first: Counts, groups: Ids, kept: Ids, numbers: Ids, begin: int, first_node: int, last_node: int
+) -> int:
+    """Keep the out-edges of some nodes that belong to some groups, with the new numbers of these.
+
+    Other threads change what belongs to other nodes: ``first`` of the first one is the last of those before.
+
+    Args:
+        first: (nodes + 1,) int64, changed: where the out-edges of each of these nodes end now.
+        groups: See `SampledEdges`; changed from ``begin`` on.
+        kept: (groups,) bool.
+        numbers: (groups,) the new numbers.
+        begin: Where the edges of the first node begin.
+        first_node: The first node.
+        last_node: The end of the nodes.
+
+    Returns:
+        How many edges are kept; they follow ``begin``.
+    """
+    at = where = begin
+    for node in range(first_node, last_node):
         end = first[node + 1]
-        for i in range(begin, end):
+        for i in range(where, end):
             group = unsigned(groups[unsigned(i)])
             if kept[group]:
                 groups[unsigned(at)] = numbers[group]
                 at += 1
-        begin = end
+        where = end
         first[node + 1] = at
-    return at
+    return at - begin
 
 
 class EdgeCollector:
@@ -235,8 +271,10 @@ class EdgeCollector:
         pieces = (groups[at : at + RENUMBERED] for at in range(0, len(groups), RENUMBERED))
         deque(map_in_threads(lambda piece: _renumber(piece, numbers), pieces), maxlen=0)
         numbers = np.empty(0, self._group)
-        types = np.searchsorted(self._offsets[1:], kept, side="right")
-        nodes = (kept + (self._starts - self._offsets[:-1])[types]).astype(self._node)
+        nodes = np.empty(len(kept), self._node)
+        ends = np.searchsorted(kept, self._offsets)
+        for (begin, end), start, offset in zip(pairwise(ends), self._starts, self._offsets, strict=False):
+            nodes[begin:end] = kept[begin:end] + (start - offset)
         return _joined(SampledEdges(first, groups, nodes, sizes[kept]))
 
     def _placed(self) -> tuple[Counts, Ids]:
@@ -437,53 +475,3 @@ def _renumber(groups: Ids, numbers: Ids) -> None:
     """Replace each number by another one."""
     for i in range(len(groups)):
         groups[i] = numbers[unsigned(groups[i])]
-
-
-def add_to_half_edges(edges: SampledEdges, weights: Ids, offsets: Counts, neighbours: Ids) -> Ids:
-    """Return (half-edges,) float64: the weights of all edges between the two nodes of each half-edge.
-
-    Args:
-        edges: The edges, with the homogeneous IDs of the graph.
-        weights: (edges,) weights in the order of ``edges.groups``.
-        offsets: (nodes + 1,) int64, where the neighbours of each node begin in a symmetric graph.
-        neighbours: (half-edges,) the neighbours, ascending for each node, as ``prepare`` writes them. Edges
-            between nodes that are not neighbours, such as self-loops, are left out.
-
-    Peak memory: the result, and 8 bytes a node.
-    """
-    result = np.zeros(len(neighbours), np.float64)
-    cursors = offsets[:-1].copy()
-    _add(edges.first, edges.groups, edges.group_nodes, weights, offsets, neighbours, cursors, result)
-    return result
-
-
-@compiled
-def _add(
-    first: Counts,
-    groups: Ids,
-    group_nodes: Ids,
-    weights: Ids,
-    offsets: Counts,
-    neighbours: Ids,
-    cursors: Counts,
-    result: Ids,
-) -> None:
-    """See `add_to_half_edges`; ``cursors`` moves through each row, since the sources ascend."""
-    for u in range(len(first) - 1):
-        for e in range(first[u], first[u + 1]):
-            v = np.int64(group_nodes[unsigned(groups[e])])
-            low, high = offsets[u], offsets[u + 1]
-            while low < high:
-                middle = (low + high) // 2
-                if neighbours[middle] < v:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low == offsets[u + 1] or neighbours[low] != v:
-                continue
-            result[low] += weights[e]
-            other = cursors[v]
-            while neighbours[other] < u:
-                other += 1
-            cursors[v] = other
-            result[other] += weights[e]

@@ -45,8 +45,9 @@ def with_traffic(problem: Problem) -> Problem:
 
     Peak memory: 40 bytes a node, 12 bytes an edge, and 20 bytes a half-edge.
     """
+    from partition_ops.traffic.half_edge_weights import add_to_half_edges
     from partition_ops.traffic.model import TrafficModel
-    from partition_ops.traffic.sampled_edges import add_to_half_edges, reached, read_sampled_edges
+    from partition_ops.traffic.sampled_edges import reached, read_sampled_edges
     from partition_ops.traffic.train_nodes import read_train_nodes, train_types
 
     source, metadata, sampling = problem.source, problem.metadata, problem.config.sampling

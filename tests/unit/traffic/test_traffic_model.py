@@ -12,14 +12,9 @@ import pytest
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import open_store
+from partition_ops.traffic.half_edge_weights import add_to_half_edges
 from partition_ops.traffic.model import ALL, Sampling, Traffic, TrafficModel
-from partition_ops.traffic.sampled_edges import (
-    SampledEdges,
-    add_to_half_edges,
-    collect_edges,
-    reached,
-    read_sampled_edges,
-)
+from partition_ops.traffic.sampled_edges import SampledEdges, collect_edges, reached, read_sampled_edges
 from tests.graphs import Edges, Layout, SmallGraph, library
 
 PARTS = 3
