@@ -16,11 +16,11 @@ from partition_ops.options.declare import MOST_TASKS
 from partition_ops.stages.validate.options import MEMORY_SHARE, ValidateConfig
 from partition_ops.system.memory import planned_memory
 
-PAIR_BYTES, PAIR_SORTED, PAIR_BUDGET = 8, 16, 24  # an edge: its key, the copy to sort, both
+PAIR_BYTES, PAIR_HASHED, PAIR_BUDGET = 8, 8, 16  # an edge: its key, the rest of its hash, both
 PAIR_FILE = 16  # an edge in a bucket on the disk
 BUCKET_EDGES = 1 << 20  # about so many edges of a range are searched at once
 MOST_BUCKETS = 1024  # of all ranges
-BUCKET_SORTED = 48  # an edge of a bucket between tasks, while it is searched
+BUCKET_SEARCHED = 40  # an edge of a bucket between tasks, while it is searched
 PAIR_BETWEEN = 12  # an edge between tasks
 SEGMENT = 7 << 20  # what a core holds of them
 
@@ -36,9 +36,9 @@ def cost(config: ValidateConfig, sizes: Sizes, machine: Machine) -> StageEstimat
     pairs = _pair_edges(sizes.metadata)
     budget = planned_memory(config.memory, MEMORY_SHARE, machine.memory)
     inside = sizes.edges * PAIR_BUDGET <= budget
-    blocks = machine.cores * sizes.block  # they are read before pairs are sorted
-    sorting = max(blocks, PAIR_SORTED * sum(pairs[: machine.cores]))
-    sought = PAIR_BYTES * sizes.edges + sorting if inside else budget + blocks
+    blocks = machine.cores * sizes.block  # they are read before pairs are searched
+    searched = max(blocks, PAIR_HASHED * sum(pairs[: machine.cores]))
+    sought = PAIR_BYTES * sizes.edges + searched if inside else budget + blocks
     mapped = min(sizes.mapped_feature_bytes, machine.cores * 16 * MIB)
     held = machine.base + 16 * sizes.nodes + sought
     return StageEstimate(
@@ -58,8 +58,8 @@ def _spread_cost(config: ValidateConfig, sizes: Sizes, machine: Machine, tasks: 
     files = mapped + sizes.largest_decoded_file
     scatter = 6 * sizes.nodes + cores * (sizes.block + SEGMENT) + files
     budget = planned_memory(config.memory, MEMORY_SHARE, machine.memory)
-    searched = min(cores * BUCKET_SORTED * bucket, budget)
-    gather = max(24 * sizes.nodes // tasks, searched, BUCKET_SORTED * bucket)  # one after the other
+    searched = min(cores * BUCKET_SEARCHED * bucket, budget)
+    gather = max(24 * sizes.nodes // tasks, searched, BUCKET_SEARCHED * bucket)  # one after the other
     between = PAIR_BETWEEN * sizes.edges + tasks * 6 * sizes.nodes
     base, report = machine.base, 8 * sizes.nodes
     found = (
