@@ -59,6 +59,8 @@ class StageEstimate:
     # files below ``TMPDIR`` that it fetched from S3, kept until the process ends, and files on their way to
     # S3
     cache: int = 0
+    # bytes of the work that it leaves for the time of the next stages, if these are in the same process
+    beside: int = 0
     seconds: float = 0.0  # a rough time; depends on the machine
     note: str | None = None  # what the figures assume, or None
     warnings: tuple[str, ...] = ()  # what may happen on the machine, in whole clauses

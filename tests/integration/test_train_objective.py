@@ -19,7 +19,7 @@ from partition_ops.errors import UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.stages.partition import partition, training
-from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.engine import find_engine, objective_of
 from partition_ops.stages.partition.engines import auto
 from partition_ops.stages.partition.multilevel import tries
 from partition_ops.stages.partition.multilevel.descend import cost_of, descend
@@ -29,7 +29,7 @@ from partition_ops.stages.partition.multilevel.tuning import DEFAULT, Tuning
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.partition import partition_nodes
 from partition_ops.stages.partition.problem import Problem, most_in_edges
-from partition_ops.stages.partition.training import objective_of, with_traffic
+from partition_ops.stages.partition.training import with_traffic
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.quality import training as quality_training

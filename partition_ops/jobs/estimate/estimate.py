@@ -185,8 +185,9 @@ def _size(count: int) -> str:
 def _whole(found: tuple[StageEstimate, ...], sizes: Sizes, machine: Machine) -> StageEstimate:
     """Return all stages in one process: memory of the largest, disk of all."""
     kept = min(KEPT_BYTES * sizes.edges, MOST_KEPT) + MODULES
-    memory = max(stage.memory for stage in found) + kept
-    held = max(stage.held for stage in found) + kept
+    beside = [0, *(stage.beside for stage in found)]
+    memory = max(stage.memory + more for stage, more in zip(found, beside, strict=False)) + kept
+    held = max(stage.held + more for stage, more in zip(found, beside, strict=False)) + kept
     source = machine.fetched(sizes.input_bytes)
     cache = sum(machine.fetched_back(stage.cache) for stage in found)
     return StageEstimate(

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from partition_ops.chunked.names import TRAIN_MASK
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engines import engine_names, module_of
 from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE
 
 if TYPE_CHECKING:  # the options of engines are imported for --help
     from partition_ops.artifacts.cost import Machine, Sizes, TaskEstimate
+    from partition_ops.chunked.metadata import GraphMetadata
     from partition_ops.stages.partition.incremental.previous_run import PreviousAssignment
     from partition_ops.stages.partition.options import PartitionConfig
     from partition_ops.stages.partition.problem import Parts, Problem
@@ -25,6 +27,7 @@ OPTIONAL: dict[str, Any] = {
     "target_shares": None,
     "num_trainers_per_machine": 1,
 }
+TRAIN, CUT = "train", "cut"
 NODE_BYTES = 20  # of a node, in an engine that only deals out nodes
 
 
@@ -35,6 +38,7 @@ class EngineCost:
     held: int  # memory without which the process is killed
     mapped: int = 0  # pages of the file of the prepared graph
     seconds: float = 0.0  # a rough time on two cores
+    weighs: bool = False  # whether edges get weights for the objective ``train``; see `Engine.weighs_edges`
     note: str | None = None  # what the figures assume, or None
     warnings: tuple[str, ...] = ()  # what may happen on this machine, in whole clauses
     # memory of MPI's ranks, the processes included; `held` has those on this machine
@@ -155,3 +159,12 @@ def find_engine(name: str) -> Engine:
         raise UsageError(f"There is no engine {name!r}", expected="one of " + ", ".join(engine_names()))
     engine: Engine = import_module(module_of(name)).ENGINE
     return engine
+
+
+def objective_of(config: PartitionConfig, metadata: GraphMetadata) -> str:
+    """Return the objective: that of the options, or for a graph with masks `TRAIN` if the engine has it."""
+    if config.objective is not None:
+        return config.objective
+    masked = any(feature.name == TRAIN_MASK for feature in metadata.node_features)
+    trains = masked and config.all_parts > 1 and TRAIN in find_engine(config.engine).objectives
+    return TRAIN if trains else CUT

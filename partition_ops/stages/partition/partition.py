@@ -21,19 +21,13 @@ from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.feature_reader import check_no_trainers, feature_readers, types_with_feature
 from partition_ops.chunked.metadata import METADATA, GraphMetadata, load_metadata
 from partition_ops.errors import InvalidInputError, UsageError
-from partition_ops.stages.partition.engine import Engine, find_engine
+from partition_ops.stages.partition.engine import TRAIN, Engine, find_engine, objective_of
 from partition_ops.stages.partition.engines import engine_names
 from partition_ops.stages.partition.incremental.previous_run import PreviousRun, check_previous
 from partition_ops.stages.partition.incremental.repartition import repartition, write_migration
 from partition_ops.stages.partition.options import NO_LIMIT, PartitionConfig
 from partition_ops.stages.partition.problem import NO_WEIGHTS, Problem, check_classes, tolerances
-from partition_ops.stages.partition.training import (
-    TRAIN,
-    keep_traffic,
-    objective_of,
-    set_aside,
-    with_traffic,
-)
+from partition_ops.stages.partition.training import keep_traffic, set_aside, with_traffic
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.memory import give_back_freed_memory

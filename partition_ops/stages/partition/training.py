@@ -12,26 +12,13 @@ import numpy.typing as npt
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import Assignment
 from partition_ops.artifacts.dropped_edges import ListedEdges
-from partition_ops.chunked.metadata import GraphMetadata
-from partition_ops.chunked.names import TRAIN_MASK
-from partition_ops.stages.partition.engine import find_engine
+from partition_ops.stages.partition.engine import TRAIN, find_engine
 from partition_ops.stages.partition.multilevel.tuning import USUAL
-from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import NO_WEIGHTS, Parts, Problem, Weights
 from partition_ops.system.temporary_folders import temporary_folder
+from partition_ops.traffic.plan import MANY_BYTES
 
-TRAIN, CUT = "train", "cut"
-MANY_BYTES = 1 << 29  # of the edges of a model
 HEAVIEST = (1 << 27) - 1  # sum of the weights at a node; searches multiply it by 8, in 32 bits
-
-
-def objective_of(config: PartitionConfig, metadata: GraphMetadata) -> str:
-    """Return the objective: that of the options, or for a graph with masks `TRAIN` if the engine has it."""
-    if config.objective is not None:
-        return config.objective
-    masked = any(feature.name == TRAIN_MASK for feature in metadata.node_features)
-    trains = masked and config.all_parts > 1 and TRAIN in find_engine(config.engine).objectives
-    return TRAIN if trains else CUT
 
 
 def with_traffic(problem: Problem) -> Problem:

@@ -27,7 +27,7 @@ from partition_ops.stages.partition.multilevel.tuning import DEFAULT, RATES, TUN
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.partition.problem import Parts, Problem
 
-CLUSTERED_BYTES = 6  # of a half-edge of the graph, in the graphs of clusters
+CLUSTERED_BYTES, CLUSTERED_BYTES_OF_MANY = 6, 28  # of a half-edge of the graph, in the graphs of clusters
 
 
 class Plan(NamedTuple):
@@ -102,13 +102,14 @@ class Auto(Engine):
         plan = plan_of(tuning, sizes.nodes, sizes.half_edges, parts)
         at_a_time = min(machine.cores, len(plan.starts))
         searched = 4 * parts if sizes.nodes * parts <= tuning.most_sums else 0
-        held = sizes.nodes * (60 + searched) * at_a_time + CLUSTERED_BYTES * sizes.half_edges * at_a_time
+        clustered = CLUSTERED_BYTES_OF_MANY if parts > tuning.many_parts else CLUSTERED_BYTES
+        held = (sizes.nodes * (60 + searched) + clustered * sizes.half_edges) * at_a_time
         if 0 in plan.starts:
             held = max(held, metis.metis_memory(config, sizes) + sizes.nodes * (60 + searched))
         seconds = seconds_of(plan, sizes.half_edges, parts) / at_a_time
         if len(plan.starts) == 1:
             seconds = min(seconds, cost_over_clusters(config, sizes, searched=True).seconds)
-        found = with_graph(held, seconds, sizes)
+        found = replace(with_graph(held, seconds, sizes), weighs=len(plan.starts) > 1)
         memory = metis.metis_memory(config, sizes)
         if memory <= machine.memory:
             return found
