@@ -180,8 +180,9 @@ def cached_rows(part: int, node_type: str, feature: str) -> str:
     return f"{cache_folder(part)}/{CACHED_ROWS}/{node_type}/{feature}.npy"
 
 
-CONVERT_PLAN = f"{SCRATCH}/convert/plan.json"
-BUCKETS = f"{SCRATCH}/convert/buckets"  # folder of the files between scatter and gather
+CONVERT_SCRATCH = f"{SCRATCH}/convert"
+CONVERT_PLAN = f"{CONVERT_SCRATCH}/plan.json"
+BUCKETS = f"{CONVERT_SCRATCH}/buckets"  # folder of the files between scatter and gather
 EDGES, EDGE_INDEX, ROWS, ROW_INDEX = "edges.bin", "edges.json", "features.bin", "features.json"
 
 

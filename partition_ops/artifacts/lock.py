@@ -163,6 +163,8 @@ def locked(
         with claiming():
             yield
         return
+    if root.fence is not None:  # of another root, around this one
+        root.fence.check()
     place = lock_place(root)
     call = secrets.token_hex(8)
     holder: Holder = {"host": socket.gethostname(), "process": os.getpid(), "call": call, **_identity()}
@@ -181,7 +183,11 @@ def locked(
             root.snapshot(but=[layout.LOCK]),
             claiming(first=fence.do_first),
         ):
-            yield
+            try:
+                yield
+            except BaseException:
+                fence.stop_first()
+                raise
             fence.wait_for_first()
     finally:  # also if interrupted while taking the lock
         if not refused:

@@ -39,7 +39,7 @@ class Fence:
         self._settling = settle > 0
         self._certain = time.monotonic() + settle
         self._first: Future[None] | None = None
-        self._ended = threading.Event()
+        self._stopped = threading.Event()
 
     def check(self, *, seconds: float = 0.0) -> None:
         """Check that the lock still has the token; only its bytes are read.
@@ -48,8 +48,11 @@ class Fence:
             seconds: If a process holds the lock, a check that began at most so long ago is enough, by the
                 clock of the system and by one that nobody sets: after a suspension, one of them shows it.
 
+        Waits until it is certain who has the lock, and for the work of `do_first`.
+
         Raises:
             ConflictError: It does not.
+            PartitionOpsError: The work of `do_first` failed.
         """
         asked = _clocks()
         with self._checking:
@@ -79,45 +82,48 @@ class Fence:
         if time.monotonic() >= self._certain:
             work()
             return
-        first, begun = Future[None](), threading.Event()
+        first = self._first = Future[None]()
+        begun = threading.Event()
 
         def do() -> None:
             with self._checking:
                 begun.set()
                 try:
-                    self.check()
-                    work()
+                    if not self._stopped.wait(self._left()):
+                        self.check()
+                        work()
                 except BaseException as error:
                     first.set_exception(error)
                 else:
                     first.set_result(None)
 
-        threading.Thread(target=do).start()
-        begun.wait()
-        self._first = first
+        threading.Thread(target=do, daemon=True).start()
+        try:
+            begun.wait()
+        except BaseException:
+            self.stop_first()
+            raise
 
     def wait_for_first(self) -> None:
         """Wait for what `do_first` has begun, and raise its error."""
         if self._first is not None:
             self._first.result()
 
-    def end(self) -> None:
-        """End the waiting: nothing changes any more."""
-        self._ended.set()
-        with suppress(BaseException):
+    def stop_first(self) -> None:
+        """Leave out what `do_first` has begun, if it still waits; otherwise wait for it."""
+        self._stopped.set()
+        with suppress(Exception):
             self.wait_for_first()
 
     def _settle(self) -> None:
-        """Wait until it is certain who has the lock; raise the error of the first change.
-
-        Raises:
-            ConflictError: `end` was called before.
-        """
-        left = self._certain - time.monotonic()
-        if left > 0 and self._ended.wait(left):
-            raise self.conflict()
+        """Wait until it is certain who has the lock; raise the error of the first change."""
+        time.sleep(self._left())
         if self._first is not None and self._first.done():
             self._first.result()
+
+    def _left(self) -> float:
+        """Return the seconds until it is certain who has the lock."""
+        return max(self._certain - time.monotonic(), 0.0)
 
     def expire(self) -> None:
         """Let the next check read the lock."""

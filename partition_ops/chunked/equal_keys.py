@@ -2,8 +2,8 @@
 
 A *key* is a pair of nodes, with the direction of the edge in the last bit. The hash of a pair is a product
 modulo a power of two by an odd number, so it stands for one pair only: its first bits are the *range*, and
-the rest, with the direction, is all that the table of a range needs. Seven million keys take a fifth of the
-time of sorting them; docs/decisions/tricks.md has what that saves.
+the rest, with the direction, is all that the table of a range needs. Seven million keys take half of the
+time of sorting them in ranges; docs/decisions/tricks.md has what that saves.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from partition_ops.system.parallel import cores, map_in_threads
 
 Ids = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
-GOLDEN = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: Fibonacci hashing, Knuth vol. 3, 6.4
+# 2**64 over the square root of 3, odd: another one than that by which `duplicate_search` chooses buckets, so
+# that the keys of a bucket fill all ranges
+FACTOR = 0x93CD3A2C8198E269
 REST_BITS = 31  # of a hash, if there are not too many ranges; with the direction 32
 OF_A_RANGE = 1 << 12  # keys
 SLOTS = 4  # for each key: with half as many, wrong predictions of the processor double the time of a table
 MOST_RANGE_BITS = 16
+FEW_BOUNDS = 1 << 16  # of ranges and types; more than there are keys are not worth the smaller rests
 MANY_RANGES = 1 << 8  # share them among threads
 FREE = 0  # what untouched memory holds: a slot has the rest and one
 
@@ -35,7 +38,8 @@ class Hashing(NamedTuple):
     factor: np.uint64  # odd
     inverse: np.uint64  # of the factor
     mask: np.uint64  # of the bits of a hash
-    rest: int  # number of the bits that are not of the range
+    bits: int  # number of the bits of a hash
+    rest: int  # number of those that are not of the range
 
 
 class EqualKeys(NamedTuple):
@@ -52,30 +56,21 @@ def find_equal_keys(types: Sequence[Sequence[Ids]]) -> EqualKeys:
     Args:
         types: By type, arrays of (n,) int64 keys.
 
-    Peak memory: 4 bytes a key, or 8 if the keys are large; for each thread 24 to 80 bytes a key of the
-    largest range, which has many only if these are equal; and 8 bytes a key that is repeated.
+    Peak memory: 4 bytes a key, or 8 if the keys are large; 16 bytes for each range and type, of which there
+    are no more than keys, or a MiB; for each thread 24 to 80 bytes a key of the largest range, which has many
+    only if these are equal; and 8 bytes a key that is repeated.
     """
     arrays = [array.view(np.uint64) for of_type in types for array in of_type]
-    count = sum(map(len, arrays))
-    bits = max(int(max((array.max() for array in arrays if len(array)), default=0)).bit_length() - 1, 1)
-    of_count = (count // OF_A_RANGE).bit_length()
-    of_range = max(bits - REST_BITS, of_count)
-    narrow = of_range <= MOST_RANGE_BITS
-    of_range = min(of_range if narrow else of_count, MOST_RANGE_BITS, bits)
-    factor = (GOLDEN >> (64 - bits)) | 1
-    hashing = Hashing(
-        np.uint64(factor),
-        np.uint64(pow(factor, -1, 1 << bits)),
-        np.uint64((1 << bits) - 1),
-        bits - of_range,
-    )
-    width = max(len(types), 1)
+    count, width = sum(map(len, arrays)), max(len(types), 1)
+    largest = int(max((array.max() for array in arrays if len(array)), default=0))
+    hashing = hashing_of(largest, count, width)
+    of_range = hashing.bits - hashing.rest
     bounds = np.zeros((1 << of_range) * width + 1, np.int64)
     for number, of_type in enumerate(types):
         for array in of_type:
             _count(array.view(np.uint64), hashing, width, bounds[1 + number :])
     np.cumsum(bounds, out=bounds)
-    rests = np.empty(count, np.uint32 if narrow else np.uint64)
+    rests = np.empty(count, np.uint32 if hashing.rest <= REST_BITS else np.uint64)
     places = bounds[:-1].copy()
     for number, of_type in enumerate(types):
         for array in of_type:
@@ -91,6 +86,18 @@ def find_equal_keys(types: Sequence[Sequence[Ids]]) -> EqualKeys:
         _search(rests, bounds, width, hashing, 0, 1 << of_range, again, begins[:-1].copy())
     repeated = [np.unique(again[begin:end]) for begin, end in pairwise(begins.tolist())]
     return EqualKeys(repeated[: len(types)], int(found[width]), int(found[width + 1]))
+
+
+def hashing_of(largest: int, count: int, width: int) -> Hashing:
+    """Return how to hash so many keys of some types, given the largest key."""
+    bits = max(largest.bit_length() - 1, 1)
+    of_count = min((count // OF_A_RANGE).bit_length(), MOST_RANGE_BITS, bits)
+    of_range = max(bits - REST_BITS, of_count)
+    if of_range > MOST_RANGE_BITS or width << of_range > max(count, FEW_BOUNDS):
+        of_range = of_count
+    factor = (FACTOR >> (64 - bits)) | 1
+    inverse, mask = pow(factor, -1, 1 << bits), (1 << bits) - 1
+    return Hashing(np.uint64(factor), np.uint64(inverse), np.uint64(mask), bits, bits - of_range)
 
 
 def _search(

@@ -17,7 +17,7 @@ from partition_ops.artifacts.latest import open_run
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
-from partition_ops.artifacts.stage import Stage, job_stages, other_stages, side_by_side
+from partition_ops.artifacts.stage import LAST, Stage, job_stages, other_stages, side_by_side
 from partition_ops.artifacts.tasks import StageResult, Task, changed_option
 from partition_ops.artifacts.write_access import check_root
 from partition_ops.chunked.metadata import METADATA, load_metadata
@@ -226,7 +226,7 @@ class _Job:
             check_before(self.config, self.source, self.destination)
             writable.result()
         if not begun.result():
-            # taking a lock on S3 waits for answers, and on some servers for two seconds
+            # taking a lock on S3 waits for answers
             self.source.fetch_ahead(load_metadata(self.source, graph_name=self.config.graph_name).files())
         with locked(self.destination, checked=True), self._threads:
             forget_unrecorded(self.destination)
@@ -302,6 +302,8 @@ class _Job:
         """Run stages side by side, beside the work that those before them have left for now."""
         give_back_freed_memory()  # of the stages before
         beside, self._beside = self._beside, []
+        if stages[-1].name == LAST:  # it publishes what is there
+            self._wait_for(beside)
         if len(stages) > 1:
             results = map_in_threads(self._result, stages, workers=len(stages))
         else:
@@ -309,6 +311,10 @@ class _Job:
         for stage, result in zip(stages, results, strict=True):
             if "report" not in stage.takes:
                 self._show(result)
+        self._wait_for(beside)
+
+    @staticmethod
+    def _wait_for(beside: list[Future[None]]) -> None:
         for work in beside:
             work.result()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 from collections.abc import Sequence
@@ -10,10 +11,13 @@ from typing import Any
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import Assignment
 from partition_ops.artifacts.documents import read_document
+from partition_ops.artifacts.dropped_edges import ListedEdges
+from partition_ops.artifacts.tasks import input_objects
 from partition_ops.chunked.feature_reader import feature_readers
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store
+from partition_ops.storage.store import json_bytes
 from partition_ops.traffic.figures import training_figures
 from partition_ops.traffic.hot_rows import Cacheable, CacheCurve
 from partition_ops.traffic.model import TrafficModel
@@ -61,6 +65,7 @@ def keep_figures(
     metadata: GraphMetadata,
     destination: Store,
     assignment: Assignment,
+    made_from: str,
 ) -> None:
     """Write ``scratch/partition/training.json``, which saves ``quality`` the model of the traffic.
 
@@ -74,22 +79,40 @@ def keep_figures(
         metadata: As for `predict`.
         destination: Root of the run.
         assignment: The partition of each node.
+        made_from: What else the figures depend on, see `made_from`.
     """
     layers = len(options["fanouts"])
     if work(metadata, layers, assignment.num_parts) > MOST_WORK or mapped_bytes(metadata, layers):
         return
     figures = predict(model, source, metadata, assignment)
-    kept = {"assignment": assignment.digest(), "figures": {"options": options, **figures}}
+    kept = {
+        "assignment": assignment.digest(),
+        "made_from": made_from,
+        "figures": {"options": options, **figures},
+    }
     destination.write_json(layout.KEPT_TRAINING, kept)
 
 
-def read_kept_figures(destination: Store, options: Figures, assignment: Assignment) -> Figures | None:
-    """Return what `keep_figures` wrote; None if there is nothing for these options and this assignment.
+def made_from(source: Store, metadata: GraphMetadata, destination: Store) -> str:
+    """Return a digest of sizes and tags of the input's files, and of the lists of dropped edges.
+
+    A run that was killed may be resumed with another mask.
+    """
+    files = [[one.key, one.size, one.tag] for one in input_objects(source, metadata)]
+    lists = dict(ListedEdges(destination, layout.DROPPED).digests)
+    return hashlib.sha256(json_bytes({"files": files, "lists": lists})).hexdigest()
+
+
+def read_kept_figures(
+    destination: Store, options: Figures, assignment: Assignment, made_from: str
+) -> Figures | None:
+    """Return what `keep_figures` wrote; None if there is nothing for these arguments.
 
     Args:
         destination: Root of the run.
         options: As of `options_of`.
         assignment: The partition of each node.
+        made_from: As for `keep_figures`.
     """
     if not destination.exists(layout.KEPT_TRAINING):
         return None
@@ -98,7 +121,8 @@ def read_kept_figures(destination: Store, options: Figures, assignment: Assignme
     except InvalidInputError as error:  # a crash of the machine may leave it broken, and nothing lists it
         logger.warning("%s; the figures are computed anew", error.problem)
         return None
-    if kept["figures"]["options"] != options or kept["assignment"] != assignment.digest():
+    known = kept["figures"]["options"], kept["assignment"], kept["made_from"]
+    if known != (options, assignment.digest(), made_from):
         return None
     figures: Figures = kept["figures"]
     return figures

@@ -114,7 +114,7 @@ def reached(edges: SampledEdges, train: Ids, layers: int) -> SampledEdges:
     Peak memory: 2 bytes a node, and 17 bytes a group.
     """
     near, sources = np.array(train, np.bool_), np.zeros(edges.num_nodes, np.bool_)
-    ends = np.searchsorted(edges.first, np.linspace(0, edges.num_edges, PIECES + 1)[1:-1])
+    ends = np.searchsorted(edges.first, np.linspace(0, edges.num_edges, PIECES + 1).astype(np.int64)[1:-1])
     spans = [*pairwise([0, *ends.tolist(), edges.num_nodes])]
     mark = partial(_mark_sources, edges.first, edges.groups, edges.group_nodes, near, sources)
     for _ in range(layers - 1):

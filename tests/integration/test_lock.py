@@ -147,7 +147,7 @@ def test_the_marker_is_there_before_anything_else(root: Store) -> None:
         assert other.exists(layout.MARKER)
 
 
-def test_who_changes_nothing_leaves_a_marker_at_most(root: Store) -> None:
+def test_who_changes_nothing_leaves_nothing(root: Store) -> None:
     with locked(root):
         pass
     assert not {*root.names()}
@@ -172,14 +172,21 @@ def test_an_error_of_the_first_change_is_that_of_the_next_one(tmp_path: Path) ->
         assert errors == expected and done == ["first"]
 
 
-def test_nothing_changes_after_the_end(tmp_path: Path) -> None:
+def test_a_call_that_fails_while_it_waits_for_its_lock_leaves_nothing(root: Store) -> None:
+    """Neither a marker, nor a thread that writes one later."""
+    before = {*threading.enumerate()}
+    with pytest.raises(InvalidInputError), locked(root):
+        raise InvalidInputError("wrong")
+    assert not {*root.names()}
+    assert not [one for one in {*threading.enumerate()} - before if "do)" in one.name]
+
+
+def test_first_work_that_is_stopped_is_left_out(tmp_path: Path) -> None:
     root, done = open_store(str(tmp_path)), []
     assert take_lock(root, ONE) is None
     fence = Fence(root, root.read_json(layout.LOCK), settle=3600)
     fence.do_first(lambda: done.append("first"))
-    fence.end()
-    with pytest.raises(ConflictError):
-        fence.check()
+    fence.stop_first()
     assert not done
 
 

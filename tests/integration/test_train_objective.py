@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from errno import ENOSPC
 from functools import partial
@@ -38,7 +40,7 @@ from partition_ops.storage import open_store
 from partition_ops.traffic.model import Sampling, TrafficModel
 from partition_ops.traffic.options import SamplingOptions
 from partition_ops.traffic.preferences import NOWHERE, preferences
-from partition_ops.traffic.report import read_kept_figures
+from partition_ops.traffic.report import made_from, read_kept_figures
 from partition_ops.traffic.sampled_edges import collect_edges, on_disk
 from tests.graphs import Edges, SmallGraph, Values
 
@@ -103,7 +105,7 @@ def test_edges_that_are_set_aside_are_mapped(tmp_path: Path, monkeypatch: pytest
     task = with_traffic(problem(few_seeds("train_mask"), tmp_path, objective="train", sampling=SMALL_BATCHES))
     assert task.traffic is not None
     before = task.traffic.edges
-    with training.set_aside(task):
+    with training.set_aside(task.traffic):
         after = task.traffic.edges
         assert isinstance(after.groups, np.memmap)
         for name in ("first", "groups", "group_nodes", "group_sizes", "joined"):
@@ -250,9 +252,15 @@ def test_partition_keeps_the_figures_that_quality_would_compute(tmp_path: Path) 
     assignment = read_assignment(folder, metadata)
     report = partial(training_report, SMALL_BATCHES, source, metadata, run)
     kept = report(1)
-    assert kept == report(1, anew=True) == report(2) == read_kept_figures(run, kept["options"], assignment)
+
+    def read(options: dict[str, Any]) -> dict[str, Any] | None:
+        return read_kept_figures(run, options, assignment, made_from(source, metadata, run))
+
+    assert kept == report(1, anew=True) == report(2) == read(kept["options"])
     assert report(0) != kept  # without a halo, trainers sample inside of their partitions
-    assert read_kept_figures(run, kept["options"] | {"batch_size": 65}, assignment) is None
+    assert read(kept["options"] | {"batch_size": 65}) is None
+    source.write_bytes("metadata.json", source.read_bytes("metadata.json") + b"\n")
+    assert read(kept["options"]) is None  # of another input, perhaps
     moved = folder.read_bytes("n.txt").splitlines(keepends=True)
     folder.write_bytes("n.txt", b"".join(moved[::-1]))
     assert report(1) != kept
@@ -298,6 +306,26 @@ def test_broken_figures_are_not_taken(tmp_path: Path, content: bytes) -> None:
     before = report()
     found.artifacts.write_bytes(layout.KEPT_TRAINING, content)
     assert report() == before
+
+
+def test_weights_of_edges_are_freed_once_a_graph_is_partitioned(tmp_path: Path) -> None:
+    """What runs beside the next stage needs the model only."""
+    found, left = problem(few_seeds("train_mask"), tmp_path), []
+    assert found.source is not None
+    weights: list[weakref.ref[Any]] = []
+
+    def remembered(task: Problem) -> Problem:
+        task = with_traffic(task)
+        weights.append(weakref.ref(task.edge_weights))
+        return task
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(partition, "with_traffic", remembered)
+        partition_nodes(found.config, found.source, found.artifacts, beside=left.append)
+    gc.collect()
+    assert weights and weights[0]() is None
+    left[0]()
+    assert found.artifacts.exists(layout.KEPT_TRAINING)
 
 
 def test_figures_go_with_their_assignment(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from partition_ops.artifacts.cost import MIB, Machine, Sizes, StageEstimate
@@ -185,9 +185,8 @@ def _size(count: int) -> str:
 def _whole(found: tuple[StageEstimate, ...], sizes: Sizes, machine: Machine) -> StageEstimate:
     """Return all stages in one process: memory of the largest, disk of all."""
     kept = min(KEPT_BYTES * sizes.edges, MOST_KEPT) + MODULES
-    beside = [0, *(stage.beside for stage in found)]
-    memory = max(stage.memory + more for stage, more in zip(found, beside, strict=False)) + kept
-    held = max(stage.held + more for stage, more in zip(found, beside, strict=False)) + kept
+    memory = max(stage.memory + more for stage, more in _with_others(found)) + kept
+    held = max(stage.held + more for stage, more in _with_others(found)) + kept
     source = machine.fetched(sizes.input_bytes)
     cache = sum(machine.fetched_back(stage.cache) for stage in found)
     return StageEstimate(
@@ -200,6 +199,11 @@ def _whole(found: tuple[StageEstimate, ...], sizes: Sizes, machine: Machine) -> 
         cache=max(cache, source),
         seconds=sum(stage.seconds for stage in found) - ONE_PROCESS,
     )
+
+
+def _with_others(found: Sequence[StageEstimate]) -> Iterator[tuple[StageEstimate, int]]:
+    """Yield each stage, and the bytes of what runs beside it in one process: see `StageEstimate.beside`."""
+    yield from zip(found, [0, *(stage.beside for stage in found)], strict=False)
 
 
 def _done_stages(config: RunConfig, destination: Store) -> frozenset[str]:
@@ -246,12 +250,12 @@ def _find_shortages(
         Shortage(
             stage=stage.stage,
             what="memory",
-            needed=stage.held,
+            needed=stage.held + others,
             there=room.memory,
             remedies=(*stage.remedies, more),
         )
-        for stage in found
-        if stage.stage not in done and stage.held > room.memory
+        for stage, others in _with_others(found)
+        if stage.stage not in done and stage.held + others > room.memory
     ]
     return (*short, *_disks(found, room, done, present))
 
@@ -266,13 +270,13 @@ def _find_warnings(sizes: Sizes, found: Sequence[StageEstimate], room: Room) -> 
     """Return what is near the limit, and what could not be estimated."""
     said = [
         f"{stage.stage} comes close to the memory of this machine: it may need more than is estimated"
-        for stage in found
-        if room.memory / FACTOR < stage.held <= room.memory
+        for stage, others in _with_others(found)
+        if room.memory / FACTOR < stage.held + others <= room.memory
     ]
     said += [
         f"{stage.stage} needs more memory than is free now: other processes use the rest"
-        for stage in found
-        if room.available < stage.held <= room.memory
+        for stage, others in _with_others(found)
+        if room.available < stage.held + others <= room.memory
     ]
     said += _few_of_a_type(sizes.num_parts, sizes.metadata)
     said += (warning for stage in found for warning in stage.warnings)

@@ -48,6 +48,7 @@ def _estimate(config: PartitionConfig, sizes: Sizes, machine: Machine) -> StageE
         tasks=tasks,
         spread_by=spread_by,
         output=assignment,
+        temporary=on_disk,
         cache=machine.fetched_back(graph + degrees + assignment),
         beside=_beside(config, sizes, machine),
         seconds=0.7 + engine.seconds,

@@ -31,6 +31,7 @@ from partition_ops.stages.partition.training import keep_traffic, set_aside, wit
 from partition_ops.stages.partition.write_assignment import write_assignment, write_trainers
 from partition_ops.storage import Store
 from partition_ops.system.memory import give_back_freed_memory
+from partition_ops.system.memory_guard import at_work
 from partition_ops.system.parallel import at_once
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.traffic.train_nodes import train_types
@@ -84,7 +85,7 @@ def partition_nodes(
         problem = Problem(limited, metadata, destination, source, progress=progress or NoProgress())
         if objective_of(config, metadata) == TRAIN:
             problem = with_traffic(problem)
-        stack.enter_context(set_aside(problem))
+        stack.enter_context(set_aside(problem.traffic))
         give_back_freed_memory()  # of the edges; the engine needs arrays of other sizes
         with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
             outcome = repartition(problem, engine, earlier)
@@ -122,7 +123,7 @@ def partition_nodes(
 
 
 def _finish(stack: ExitStack, rest: Callable[[], None]) -> None:
-    with stack:
+    with stack, at_work("partition"):
         rest()
 
 

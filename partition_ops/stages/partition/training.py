@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ from partition_ops.stages.partition.multilevel.tuning import USUAL
 from partition_ops.stages.partition.problem import NO_WEIGHTS, Parts, Problem, Weights
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.traffic.plan import MANY_BYTES
+
+if TYPE_CHECKING:
+    from partition_ops.traffic.model import TrafficModel
 
 HEAVIEST = (1 << 27) - 1  # sum of the weights at a node; searches multiply it by 8, in 32 bits
 
@@ -68,7 +72,7 @@ def with_traffic(problem: Problem) -> Problem:
 
 
 @contextmanager
-def set_aside(problem: Problem) -> Iterator[None]:
+def set_aside(model: TrafficModel | None) -> Iterator[None]:
     """Keep many edges of the model of the traffic on the disk, below ``TMPDIR``, until the block ends.
 
     They take 6 bytes an edge: a fifth of the largest process of a job at ten times scale 1. Engines partition
@@ -76,7 +80,6 @@ def set_aside(problem: Problem) -> Iterator[None]:
     """
     from partition_ops.traffic.sampled_edges import on_disk
 
-    model = problem.traffic
     if model is None or model.edges.nbytes < MANY_BYTES:
         yield
         return
@@ -92,7 +95,7 @@ def keep_traffic(problem: Problem, parts: Parts) -> None:
         problem: With a model of the traffic, or nothing is written.
         parts: (nodes,) int32, the partition of each node.
     """
-    from partition_ops.traffic.report import keep_figures, options_of
+    from partition_ops.traffic.report import keep_figures, made_from, options_of
     from partition_ops.traffic.train_nodes import train_types
 
     model, metadata, sampling = problem.traffic, problem.metadata, problem.config.sampling
@@ -100,7 +103,8 @@ def keep_traffic(problem: Problem, parts: Parts) -> None:
         return
     options = options_of(sampling, train_types(metadata, sampling.train_nodes or ()))
     assignment = Assignment(problem.config.num_parts, find_engine(problem.config.engine).dgl_name, parts)
-    keep_figures(options, model, problem.source, metadata, problem.artifacts, assignment)
+    source, run = problem.source, problem.artifacts
+    keep_figures(options, model, source, metadata, run, assignment, made_from(source, metadata, run))
 
 
 def _whole(weights: npt.NDArray[np.float64], offsets: Weights) -> tuple[Weights, float]:

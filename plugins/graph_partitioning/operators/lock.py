@@ -110,7 +110,7 @@ def abandoned(lock: Lock, context: Context) -> str | None:
 
 
 class RemoveScratchOperator(GraphRunOperator):
-    """Removes the scratch files of a run, the buckets between scatter and gather.
+    """Removes the scratch files of ``convert``, the buckets between scatter and gather.
 
     It is a teardown of the tasks that write them, and runs after the tasks that read them, even if those
     failed. If a reader is cleared later, the writers run again, because they are its setups.
@@ -119,11 +119,11 @@ class RemoveScratchOperator(GraphRunOperator):
     """
 
     def execute(self, context: Context) -> Any:
-        from partition_ops.artifacts.layout import SCRATCH
+        from partition_ops.artifacts.layout import CONVERT_SCRATCH
         from partition_ops.artifacts.records import remove_leftovers
 
         with self.opened() as (_, destination), self.fenced(context, destination):
-            remove_leftovers(destination, SCRATCH)
+            remove_leftovers(destination, CONVERT_SCRATCH)
 
 
 class ReleaseGraphOperator(GraphRunOperator):

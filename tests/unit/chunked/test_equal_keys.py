@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partition_ops.chunked import equal_keys as module
-from partition_ops.chunked.equal_keys import EqualKeys, find_equal_keys
+from partition_ops.chunked.duplicate_search import MIX
+from partition_ops.chunked.equal_keys import EqualKeys, find_equal_keys, hashing_of
 
 KEYS = st.one_of(st.integers(0, 30), st.integers(2**40, 2**40 + 9), st.integers(0, 2**63 - 1))
 
@@ -48,6 +49,23 @@ def test_keys_of_any_size(types: list[list[list[int]]], of_a_range: int, rest: i
 def test_many_keys(most: int) -> None:
     random = np.random.default_rng(0)
     check([[random.integers(0, most, size, endpoint=True) for size in (40_000, 0, 9)] for _ in range(2)])
+
+
+@pytest.mark.parametrize("nodes", [90_000, 19_000_000, 111_000_000])
+def test_keys_of_a_bucket_fill_all_ranges(nodes: int) -> None:
+    """Buckets are chosen by the first bits of a hash, too."""
+    pairs = np.random.default_rng(0).integers(0, nodes**2, 1 << 20, np.uint64)
+    keys = pairs[(pairs * MIX) >> np.uint64(60) == 5] << np.uint64(1)
+    hashing = hashing_of(int(keys.max()), len(keys), 1)
+    counts = np.zeros(1 << (hashing.bits - hashing.rest), np.int64)
+    module._count(keys, hashing, 1, counts)
+    assert counts.max() < 2 * max(len(keys) / len(counts), 100)
+
+
+def test_many_types_with_few_keys_have_few_ranges() -> None:
+    hashing = hashing_of(1 << 48, 500, 500)
+    assert 500 << (hashing.bits - hashing.rest) <= module.FEW_BOUNDS
+    check([[np.array([1 << 47, 3, 1 << 47])] for _ in range(500)])
 
 
 def test_many_equal_keys() -> None:

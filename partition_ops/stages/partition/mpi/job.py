@@ -50,6 +50,8 @@ def partition_over_ranks(
         more: What else the ranks are told, as JSON.
     """
     artifacts, nodes = problem.artifacts, problem.metadata.node_offsets[-1]
+    if artifacts.fence is not None:
+        artifacts.fence.check()  # the ranks do not wait until it is certain who has the lock
     try:
         if classes:
             artifacts.write_array(layout.RANKS_CLASSES, problem.classes)
