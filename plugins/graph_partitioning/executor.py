@@ -41,6 +41,7 @@ LIBRARY = (  # what is imported by need, besides the functions of the stages
     "partition_ops.stages.publish.gate",
     "partition_ops.stages.quality.history",
     "partition_ops.storage.s3_store",
+    "partition_ops.traffic.half_edge_weights",
 )
 OTHERS = {"probe"}  # stages that import torch
 

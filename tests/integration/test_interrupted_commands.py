@@ -216,7 +216,7 @@ def test_a_command_that_cannot_react_to_a_signal_ends(work: str, tmp_path: Path,
 
 
 STUBBORN = """try:
-            Popen(["sh", "-c", {script!r}, {lock!r}])
+            child = Popen(["sh", "-c", {script!r}, {lock!r}])  # its end would be interrupted, too
             Event().wait()
         except KeyboardInterrupt:
             Event().wait()

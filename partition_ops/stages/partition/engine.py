@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from partition_ops.chunked.names import TRAIN_MASK
 from partition_ops.errors import UsageError
 from partition_ops.stages.partition.engines import engine_names, module_of
 from partition_ops.stages.partition.multilevel.tuning import METIS_TOLERANCE
@@ -163,6 +162,8 @@ def find_engine(name: str) -> Engine:
 
 def objective_of(config: PartitionConfig, metadata: GraphMetadata) -> str:
     """Return the objective: that of the options, or for a graph with masks `TRAIN` if the engine has it."""
+    from partition_ops.chunked.names import TRAIN_MASK  # which the form of the DAG does not need
+
     if config.objective is not None:
         return config.objective
     masked = any(feature.name == TRAIN_MASK for feature in metadata.node_features)
