@@ -187,7 +187,10 @@ def messages() -> dict[str, list[tuple[str, str]]]:
 
 
 def messages_by_class() -> str:
-    """Return a section for each class of errors, with a table of its messages."""
+    """Return a section for each class of errors, with a heading for each message.
+
+    The search finds headings first, so whoever pastes a message gets that.
+    """
     parts = []
     classes = read_messages().classes
     for name, rows in messages().items():
@@ -195,9 +198,7 @@ def messages_by_class() -> str:
         retry = "A retry can help." if kind.transient else "A retry gives the same error."
         first = (kind.__doc__ or "").splitlines()[0]
         parts.append(f"### {name}\n\n{first} Exit code {kind.exit_code}. {retry}\n")
-        parts += ["| Message | Remedy |", "|---|---|"]
-        parts += [f"| {_cell(problem)} | {_cell(remedy)} |" for problem, remedy in rows]
-        parts.append("")
+        parts += [f"#### {_literal(problem)}\n\n{_literal(remedy)}\n" for problem, remedy in rows]
     return "\n".join(parts)
 
 
@@ -230,9 +231,9 @@ def _with_width(formatter: Callable[..., argparse.HelpFormatter], width: int) ->
     return Formatter
 
 
-def _cell(text: str) -> str:
-    """Return a text that stands for itself in a table."""
-    for character in r"\`*_[]|":
+def _literal(text: str) -> str:
+    """Return a text that stands for itself in Markdown."""
+    for character in r"\`*_[]|#":
         text = text.replace(character, f"\\{character}")
     return " ".join(escape(text, quote=False).split())
 

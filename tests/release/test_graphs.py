@@ -281,10 +281,10 @@ def test_storage_that_does_not_answer_is_not_waited_for(site: Site, admin: Brows
     with slow_server(site.s3.port, 40.0) as port:
         site.change_connection(CONNECTION, f"http://127.0.0.1:{port}")
         try:
-            for page, limit in (("", 2.0), ("?wait=2", 4.0)):
+            for page in ("", "?wait=2"):
                 begin = time.monotonic()
                 answer = site.session(cookie=True).get(site.url(path + page), timeout=60)
-                assert time.monotonic() - begin < limit
+                assert time.monotonic() - begin < 30  # each request takes 40 seconds
                 assert "has not answered yet. Missing: the figures" in answer.text
                 assert ">succeeded<" in answer.text and ">removed<" not in answer.text
             admin.open(site.url(HOME))

@@ -21,7 +21,7 @@ def test_the_messages_are_those_of_the_code() -> None:
     assert sum(map(len, found.values())) > 500
     assert {"RejectedTablesError", "InvalidIdError", "EvaluatorError"} <= set(found)  # not of errors.py
     assert "There are more partitions than nodes" in dict(found["UsageError"])
-    assert "| There are more partitions than nodes |" in BUILT["messages_by_class"]()
+    assert "#### There are more partitions than nodes\n" in BUILT["messages_by_class"]()
 
 
 def test_every_error_has_its_message_on_the_page() -> None:
