@@ -54,6 +54,11 @@ def read_any_lock(root: Store) -> Lock | None:
 
 
 def held_lock(root: Store, holder: Holder) -> Lock:
+    """Return the lock of a root.
+
+    Raises:
+        ConflictError: The holder does not have it.
+    """
     lock = read_lock(root)
     if lock is None or lock["holder"] != dict(holder):
         raise ConflictError(
@@ -72,11 +77,13 @@ def describe_lock(lock: Lock) -> str:
 
 
 def described(holder: Holder) -> str:
+    """Return a holder, for messages."""
     shown = {name: value for name, value in holder.items() if name not in ("system", "started")}
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
 
 
 def current_time() -> str:
+    """Return the time as locks have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -89,11 +96,10 @@ def lock_timeout(lock: Lock) -> timedelta:
 
 def in_use(root: Store, lock: Lock | None) -> ConflictError:
     """Return the error for a root whose lock another holder has, or has just released."""
-    found, remedy = f"no {root.uri_of(layout.LOCK)} any more", "Run the same command again."
-    if lock is not None:
-        found, remedy = (
-            describe_lock(lock),
-            "Wait until it ends; if it was killed on another host or in another",
-        )
-        remedy += f" container, for {lock_timeout(lock)} after that."
+    if lock is None:
+        found, remedy = f"no {root.uri_of(layout.LOCK)} any more", "Run the same command again."
+    else:
+        found = describe_lock(lock)
+        remedy = "Wait until it ends; if it was killed on another host or in another container, for"
+        remedy += f" {lock_timeout(lock)} after that."
     return ConflictError(f"{root.uri} is in use", found=found, remedy=remedy)

@@ -44,11 +44,11 @@ class Fence:
     def check(self, *, seconds: float = 0.0) -> None:
         """Check that the lock still has the token; only its bytes are read.
 
+        This waits until it is certain who has the lock, and for the work of `do_first`.
+
         Args:
             seconds: If a process holds the lock, a check that began at most so long ago is enough, by the
                 clock of the system and by one that nobody sets: after a suspension, one of them shows it.
-
-        Waits until it is certain who has the lock, and for the work of `do_first`.
 
         Raises:
             ConflictError: It does not.

@@ -20,6 +20,7 @@ from partition_ops.system.parallel import cores, map_in_threads
 
 Ids = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 # 2**64 over the square root of 3, odd: another one than that by which `duplicate_search` chooses buckets, so
 # that the keys of a bucket fill all ranges
 FACTOR = 0x93CD3A2C8198E269
@@ -42,6 +43,15 @@ class Hashing(NamedTuple):
     rest: int  # number of those that are not of the range
 
 
+class Dealt(NamedTuple):
+    """Keys by range, and in a range by type."""
+
+    rests: npt.NDArray[Any]  # (keys,) uint32 or uint64, what is left of the hash, with the direction behind
+    bounds: Counts  # (ranges * types + 1,) int64, where those of each range and type begin
+    types: int  # how many there are
+    hashing: Hashing
+
+
 class EqualKeys(NamedTuple):
     """What a search has found."""
 
@@ -60,32 +70,19 @@ def find_equal_keys(types: Sequence[Sequence[Ids]]) -> EqualKeys:
     are no more than keys, or a MiB; for each thread 24 to 80 bytes a key of the largest range, which has many
     only if these are equal; and 8 bytes a key that is repeated.
     """
-    arrays = [array.view(np.uint64) for of_type in types for array in of_type]
-    count, width = sum(map(len, arrays)), max(len(types), 1)
-    largest = int(max((array.max() for array in arrays if len(array)), default=0))
-    hashing = hashing_of(largest, count, width)
-    of_range = hashing.bits - hashing.rest
-    bounds = np.zeros((1 << of_range) * width + 1, np.int64)
-    for number, of_type in enumerate(types):
-        for array in of_type:
-            _count(array.view(np.uint64), hashing, width, bounds[1 + number :])
-    np.cumsum(bounds, out=bounds)
-    rests = np.empty(count, np.uint32 if hashing.rest <= REST_BITS else np.uint64)
-    places = bounds[:-1].copy()
-    for number, of_type in enumerate(types):
-        for array in of_type:
-            _deal(array.view(np.uint64), hashing, width, places[number:], rests)
-    found = np.zeros(width + 2, np.int64)
-    pieces = cores() if 1 << of_range >= MANY_RANGES else 1
-    spans = pairwise(np.linspace(0, 1 << of_range, pieces + 1).astype(np.int64).tolist())
-    for more in map_in_threads(lambda span: _search(rests, bounds, width, hashing, *span), spans):
+    dealt = _dealt([[array.view(np.uint64) for array in arrays] for arrays in types])
+    count, ranges = dealt.types, 1 << (dealt.hashing.bits - dealt.hashing.rest)
+    pieces = cores() if ranges >= MANY_RANGES else 1
+    spans = pairwise(np.linspace(0, ranges, pieces + 1).astype(np.int64).tolist())
+    found = np.zeros(count + 2, np.int64)
+    for more in map_in_threads(lambda span: _search(dealt, *span), spans):
         found += more
-    again = np.empty(int(found[:width].sum()), np.int64)
-    begins = np.cumsum([0, *found[:width].tolist()])
+    again = np.empty(int(found[:count].sum()), np.int64)
+    begins = np.cumsum([0, *found[:count].tolist()])
     if len(again):
-        _search(rests, bounds, width, hashing, 0, 1 << of_range, again, begins[:-1].copy())
+        _search(dealt, 0, ranges, again, begins[:-1].copy())
     repeated = [np.unique(again[begin:end]) for begin, end in pairwise(begins.tolist())]
-    return EqualKeys(repeated[: len(types)], int(found[width]), int(found[width + 1]))
+    return EqualKeys(repeated[: len(types)], int(found[count]), int(found[count + 1]))
 
 
 def hashing_of(largest: int, count: int, width: int) -> Hashing:
@@ -100,36 +97,45 @@ def hashing_of(largest: int, count: int, width: int) -> Hashing:
     return Hashing(np.uint64(factor), np.uint64(inverse), np.uint64(mask), bits, bits - of_range)
 
 
+def _dealt(types: Sequence[Sequence[Keys]]) -> Dealt:
+    """Deal the keys of each type to ranges."""
+    arrays = [array for of_type in types for array in of_type]
+    count, width = sum(map(len, arrays)), max(len(types), 1)
+    largest = int(max((array.max() for array in arrays if len(array)), default=0))
+    hashing = hashing_of(largest, count, width)
+    bounds = np.zeros((1 << (hashing.bits - hashing.rest)) * width + 1, np.int64)
+    for number, of_type in enumerate(types):
+        for array in of_type:
+            _count(array, hashing, width, bounds[1 + number :])
+    np.cumsum(bounds, out=bounds)
+    rests = np.empty(count, np.uint32 if hashing.rest <= REST_BITS else np.uint64)
+    places = bounds[:-1].copy()
+    for number, of_type in enumerate(types):
+        for array in of_type:
+            _deal(array, hashing, width, places[number:], rests)
+    return Dealt(rests, bounds, width, hashing)
+
+
 def _search(
-    rests: npt.NDArray[Any],
-    bounds: Counts,
-    width: int,
-    hashing: Hashing,
-    first: int,
-    last: int,
-    again: Ids | None = None,
-    places: Counts | None = None,
+    dealt: Dealt, first: int, last: int, again: Ids | None = None, places: Counts | None = None
 ) -> Counts:
     """Search some ranges; return `EqualKeys` as counts: of keys again by type, parallel, and reversed.
 
     Args:
-        rests: Output of `_deal`.
-        bounds: (ranges * types + 1,) int64, where those of each range and type begin.
-        width: Number of types.
-        hashing: See `Hashing`.
+        dealt: The keys.
         first: The first range.
         last: The end of the ranges.
         again: (n,) int64, output: the keys that are there again, by type; None to count them.
         places: (types,) int64, where those of each type begin in it; changed.
     """
-    sizes = np.diff(bounds[first * width : last * width + 1 : width])
-    slots = 1 << min((SLOTS * int(sizes.max(initial=0))).bit_length(), hashing.rest)
-    table = np.empty(slots, rests.dtype)
-    stamps = np.empty(2 * slots, np.min_scalar_type(width))
-    found = np.zeros(width + 2, np.int64)
+    sizes = np.diff(dealt.bounds[first * dealt.types : last * dealt.types + 1 : dealt.types])
+    slots = 1 << min((SLOTS * int(sizes.max(initial=0))).bit_length(), dealt.hashing.rest)
+    table = np.empty(slots, dealt.rests.dtype)
+    stamps = np.empty(2 * slots, np.min_scalar_type(dealt.types))
+    found = np.zeros(dealt.types + 2, np.int64)
     if again is None or places is None:
-        again, places = np.empty(0, np.int64), np.zeros(width, np.int64)
-    _search_ranges(rests, bounds, width, hashing, first, last, table, stamps, found, again, places)
+        again, places = np.empty(0, np.int64), np.zeros(dealt.types, np.int64)
+    _search_ranges(dealt, first, last, table, stamps, found, again, places)
     return found
 
 
@@ -140,7 +146,7 @@ def _hash(key: Any, hashing: Hashing) -> Any:
 
 
 @compiled
-def _count(keys: npt.NDArray[np.uint64], hashing: Hashing, width: int, counts: Counts) -> None:
+def _count(keys: Keys, hashing: Hashing, width: int, counts: Counts) -> None:
     """Count the keys of each range; the counts of a type are ``width`` apart."""
     shift, step = np.uint64(hashing.rest), np.uint64(width)
     for key in keys:
@@ -148,9 +154,7 @@ def _count(keys: npt.NDArray[np.uint64], hashing: Hashing, width: int, counts: C
 
 
 @compiled
-def _deal(
-    keys: npt.NDArray[np.uint64], hashing: Hashing, width: int, places: Counts, rests: npt.NDArray[Any]
-) -> None:
+def _deal(keys: Keys, hashing: Hashing, width: int, places: Counts, rests: npt.NDArray[Any]) -> None:
     """Write the rest of each hash, with the direction, to the next place of its range."""
     shift, step = np.uint64(hashing.rest), np.uint64(width)
     last = (np.uint64(1) << shift) - np.uint64(1)
@@ -163,10 +167,7 @@ def _deal(
 
 @compiled
 def _search_ranges(
-    rests: npt.NDArray[Any],
-    bounds: Counts,
-    width: int,
-    hashing: Hashing,
+    dealt: Dealt,
     first: int,
     last: int,
     table: npt.NDArray[Any],
@@ -179,6 +180,7 @@ def _search_ranges(
 
     A slot of the table has a pair, and the stamps of its two directions the last type that has it, from 1.
     """
+    rests, bounds, width, hashing = dealt.rests, dealt.bounds, dealt.types, dealt.hashing
     for number in range(first, last):
         size = bounds[(number + 1) * width] - bounds[number * width]
         bits = 0

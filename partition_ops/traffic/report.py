@@ -65,7 +65,6 @@ def keep_figures(
     metadata: GraphMetadata,
     destination: Store,
     assignment: Assignment,
-    made_from: str,
 ) -> None:
     """Write ``scratch/partition/training.json``, which saves ``quality`` the model of the traffic.
 
@@ -79,7 +78,6 @@ def keep_figures(
         metadata: As for `predict`.
         destination: Root of the run.
         assignment: The partition of each node.
-        made_from: What else the figures depend on, see `made_from`.
     """
     layers = len(options["fanouts"])
     if work(metadata, layers, assignment.num_parts) > MOST_WORK or mapped_bytes(metadata, layers):
@@ -87,32 +85,18 @@ def keep_figures(
     figures = predict(model, source, metadata, assignment)
     kept = {
         "assignment": assignment.digest(),
-        "made_from": made_from,
+        "made_from": _made_from(source, metadata, destination),
         "figures": {"options": options, **figures},
     }
     destination.write_json(layout.KEPT_TRAINING, kept)
 
 
-def made_from(source: Store, metadata: GraphMetadata, destination: Store) -> str:
-    """Return a digest of sizes and tags of the input's files, and of the lists of dropped edges.
-
-    A run that was killed may be resumed with another mask.
-    """
-    files = [[one.key, one.size, one.tag] for one in input_objects(source, metadata)]
-    lists = dict(ListedEdges(destination, layout.DROPPED).digests)
-    return hashlib.sha256(json_bytes({"files": files, "lists": lists})).hexdigest()
-
-
 def read_kept_figures(
-    destination: Store, options: Figures, assignment: Assignment, made_from: str
+    options: Figures, source: Store, metadata: GraphMetadata, destination: Store, assignment: Assignment
 ) -> Figures | None:
     """Return what `keep_figures` wrote; None if there is nothing for these arguments.
 
-    Args:
-        destination: Root of the run.
-        options: As of `options_of`.
-        assignment: The partition of each node.
-        made_from: As for `keep_figures`.
+    Args: As for `keep_figures`.
     """
     if not destination.exists(layout.KEPT_TRAINING):
         return None
@@ -122,10 +106,20 @@ def read_kept_figures(
         logger.warning("%s; the figures are computed anew", error.problem)
         return None
     known = kept["figures"]["options"], kept["assignment"], kept["made_from"]
-    if known != (options, assignment.digest(), made_from):
+    if known != (options, assignment.digest(), _made_from(source, metadata, destination)):
         return None
     figures: Figures = kept["figures"]
     return figures
+
+
+def _made_from(source: Store, metadata: GraphMetadata, destination: Store) -> str:
+    """Return a digest of sizes and tags of the input's files, and of the lists of dropped edges.
+
+    A run that was killed may be resumed with another mask.
+    """
+    files = [[one.key, one.size, one.tag] for one in input_objects(source, metadata)]
+    lists = dict(ListedEdges(destination, layout.DROPPED).digests)
+    return hashlib.sha256(json_bytes({"files": files, "lists": lists})).hexdigest()
 
 
 def _row_bytes(source: Store, metadata: GraphMetadata) -> list[int]:

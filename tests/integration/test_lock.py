@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from partition_ops import cli
-from partition_ops.artifacts import layout
+from partition_ops.artifacts import layout, lock_fence
 from partition_ops.artifacts import lock as lock_module
 from partition_ops.artifacts.latest import (
     begin_run,
@@ -141,6 +141,16 @@ def test_who_takes_a_lock_at_the_same_time_as_another_one_changes_nothing(
         assert {*other.names()} == {layout.LOCK} and other.read_json(layout.LOCK) == lock
 
 
+def test_a_lock_inside_of_another_one_waits_for_that(s3_root: str, s3_settings: StorageSettings) -> None:
+    """Otherwise, who loses the outer one could change what is locked inside."""
+    with open_store(s3_root, s3_settings) as root, open_store(s3_root, s3_settings) as other:
+        with pytest.raises(ConflictError, match="is in use"), locked(root):
+            other.write_json(layout.LOCK, {**root.read_json(layout.LOCK), "holder": TWO, "token": 1})
+            with locked(root.child("ingest"), "ingest", within=root):
+                root.child("ingest").write_bytes("artifact", b"")
+        assert {*other.names()} == {layout.LOCK}
+
+
 def test_the_marker_is_there_before_anything_else(root: Store) -> None:
     with open_store(root.uri, root.settings) as other, locked(root):
         root.write_bytes("artifact", b"")
@@ -179,6 +189,17 @@ def test_a_call_that_fails_while_it_waits_for_its_lock_leaves_nothing(root: Stor
         raise InvalidInputError("wrong")
     assert not {*root.names()}
     assert not [one for one in {*threading.enumerate()} - before if "do)" in one.name]
+
+
+def test_a_change_waits_until_it_is_certain_who_has_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, waited = open_store(str(tmp_path)), []
+    assert take_lock(root, ONE) is None
+    monkeypatch.setattr(lock_fence.time, "sleep", waited.append)
+    fence = Fence(root, root.read_json(layout.LOCK), settle=3600)
+    fence.check()
+    assert waited and 3000 < waited[0] <= 3600
 
 
 def test_first_work_that_is_stopped_is_left_out(tmp_path: Path) -> None:

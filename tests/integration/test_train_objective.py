@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from dataclasses import replace
 from errno import ENOSPC
@@ -16,10 +17,11 @@ import pytest
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.assignment import read_assignment
 from partition_ops.artifacts.records import read_record
+from partition_ops.artifacts.stage import Stage, find_stage
 from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import UsageError
 from partition_ops.jobs.options import RunConfig
-from partition_ops.jobs.whole_job import run_job
+from partition_ops.jobs.whole_job import _Job, run_job
 from partition_ops.stages.partition import partition, training
 from partition_ops.stages.partition.engine import find_engine, objective_of
 from partition_ops.stages.partition.engines import auto
@@ -37,10 +39,11 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.quality import training as quality_training
 from partition_ops.stages.quality.training import training_report
 from partition_ops.storage import open_store
+from partition_ops.system.progress import NoProgress
 from partition_ops.traffic.model import Sampling, TrafficModel
 from partition_ops.traffic.options import SamplingOptions
 from partition_ops.traffic.preferences import NOWHERE, preferences
-from partition_ops.traffic.report import made_from, read_kept_figures
+from partition_ops.traffic.report import read_kept_figures
 from partition_ops.traffic.sampled_edges import collect_edges, on_disk
 from tests.graphs import Edges, SmallGraph, Values
 
@@ -254,7 +257,7 @@ def test_partition_keeps_the_figures_that_quality_would_compute(tmp_path: Path) 
     kept = report(1)
 
     def read(options: dict[str, Any]) -> dict[str, Any] | None:
-        return read_kept_figures(run, options, assignment, made_from(source, metadata, run))
+        return read_kept_figures(options, source, metadata, run, assignment)
 
     assert kept == report(1, anew=True) == report(2) == read(kept["options"])
     assert report(0) != kept  # without a halo, trainers sample inside of their partitions
@@ -295,6 +298,27 @@ def test_a_job_fails_if_what_runs_beside_its_stages_does(
     with pytest.raises(OSError, match="No space left"):
         run_job(RunConfig(num_parts=PARTS, on_defect="drop"), source, run)
     assert not run.exists(layout.MANIFEST)
+
+
+def test_work_that_was_left_ends_before_a_job_publishes(tmp_path: Path) -> None:
+    source, run = (open_store(str(tmp_path / name)) for name in ("graph", "run"))
+    job = _Job(RunConfig(num_parts=2), source, run, None, None, NoProgress(), lambda result: None)
+    begun, order = threading.Event(), []
+
+    def work() -> None:
+        begun.wait(0.2)
+        order.append("work")
+
+    def publish(stage: Stage) -> Any:
+        begun.set()
+        order.append(stage.name)
+
+    with job._threads, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(job, "_result", publish)
+        patched.setattr(job, "_show", lambda result: None)
+        job._beside = [job._threads.submit(work)]
+        job._run([find_stage("publish")])
+    assert order == ["work", "publish"]
 
 
 @pytest.mark.parametrize("content", [b"{", b"{}"])

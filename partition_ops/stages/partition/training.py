@@ -95,7 +95,7 @@ def keep_traffic(problem: Problem, parts: Parts) -> None:
         problem: With a model of the traffic, or nothing is written.
         parts: (nodes,) int32, the partition of each node.
     """
-    from partition_ops.traffic.report import keep_figures, made_from, options_of
+    from partition_ops.traffic.report import keep_figures, options_of
     from partition_ops.traffic.train_nodes import train_types
 
     model, metadata, sampling = problem.traffic, problem.metadata, problem.config.sampling
@@ -103,8 +103,7 @@ def keep_traffic(problem: Problem, parts: Parts) -> None:
         return
     options = options_of(sampling, train_types(metadata, sampling.train_nodes or ()))
     assignment = Assignment(problem.config.num_parts, find_engine(problem.config.engine).dgl_name, parts)
-    source, run = problem.source, problem.artifacts
-    keep_figures(options, model, source, metadata, run, assignment, made_from(source, metadata, run))
+    keep_figures(options, model, problem.source, metadata, problem.artifacts, assignment)
 
 
 def _whole(weights: npt.NDArray[np.float64], offsets: Weights) -> tuple[Weights, float]:

@@ -12,7 +12,7 @@ from partition_ops.storage import Store
 from partition_ops.traffic.of_run import model_of_run
 from partition_ops.traffic.options import SamplingOptions
 from partition_ops.traffic.plan import MOST_WORK, work
-from partition_ops.traffic.report import made_from, options_of, predict, read_kept_figures
+from partition_ops.traffic.report import options_of, predict, read_kept_figures
 from partition_ops.traffic.train_nodes import read_train_nodes, train_types
 
 
@@ -50,7 +50,7 @@ def training_report(
     assignment = read_assignment(destination.child(layout.ASSIGNMENT), metadata)
     wanted = options_of(options, types)
     if num_hops and not anew:
-        kept = read_kept_figures(destination, wanted, assignment, made_from(source, metadata, destination))
+        kept = read_kept_figures(wanted, source, metadata, destination, assignment)
         if kept is not None:
             return kept
     passes = work(metadata, len(options.fanouts), assignment.num_parts)

@@ -254,9 +254,10 @@ def test_the_history_of_a_published_run_goes_on_unless_it_is_damaged(where: dict
 def test_scratch_goes_and_the_rest_stays(where: dict[str, Any]) -> None:
     run = open_store(run_root(where["output_uri"], "small", "one"))
     run.write_bytes("scratch/convert/plan.json", b"{}")
+    run.write_bytes(layout.KEPT_TRAINING, b"{}")  # quality, which runs beside, reads it
     run.write_bytes("prepare/graph.parhip", b"x")
     TaskInstance("one").run(RemoveScratchOperator(task_id="scratch", run_id="one", **where))
-    assert [entry.key for entry in run.list()] == ["prepare/graph.parhip"]
+    assert [entry.key for entry in run.list()] == ["prepare/graph.parhip", layout.KEPT_TRAINING]
 
 
 def gate(where: dict[str, Any], **options: Any) -> QualityGateOperator:
