@@ -6,7 +6,6 @@ proposal is checked again before it is entered, so only moves that restore balan
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,7 +171,7 @@ def _all_losses(state: State, nodes: Integers, rooms: list[Room]) -> npt.NDArray
         losses[span] = _losses(state, nodes[span], rooms[thread])
 
     with Batches(len(nodes)) as batches:
-        deque(batches.of(look), maxlen=0)  # in batches: perhaps only nodes of one type must leave
+        batches.share(0, len(nodes), look)  # none depends on another
     return losses
 
 
