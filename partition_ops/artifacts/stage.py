@@ -99,8 +99,9 @@ class Stage:
     run: str = ""
     # further arguments of the function: ``previous``, ``latest`` and ``expectations`` are stores or None,
     # ``kept`` says whether the root of the run stays, ``find_rows`` finds the rows of tables that nodes and
-    # edges were made from, ``report`` is called with the result of each of several tasks, and ``beside``
-    # with work that no other task needs to have been done, which may run beside the stages that follow
+    # edges were made from, ``report`` is called with the result of each of several tasks, ``beside`` with
+    # work that no other task needs to have been done, which may run beside the stages that follow, and
+    # ``half_edges`` is where ``prepare`` leaves edges for ``partition`` in the same process
     takes: tuple[str, ...] = ()
     # stages that it follows, if the job has them. Others may run at the same time
     after: tuple[str, ...] = ()

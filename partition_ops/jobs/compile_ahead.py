@@ -31,8 +31,10 @@ from partition_ops.stages.prepare.half_edges import digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.storage import Store, open_store
+from partition_ops.traffic.kept_half_edges import KeptHalfEdges
 from partition_ops.traffic.options import SamplingOptions
-from partition_ops.traffic.sampled_edges import collect_edges, reached
+from partition_ops.traffic.reached_edges import reached
+from partition_ops.traffic.sampled_edges import collect_edges
 from partition_ops.train.features import FileRows
 from partition_ops.train.sorted_edges import SortedEdges
 
@@ -98,6 +100,10 @@ def _compile_variants(source: Store, run: Store) -> None:
     twice = np.zeros(2, np.int64), np.ones(2, np.int64)  # parallel edges, of two edges and of two types
     edges = collect_edges(2, [(0, 2), (0, 2)], 4, [(0, *twice), (1, *twice)])
     reached(edges, np.array([True, False]), 1)
+    kept = KeptHalfEdges()
+    with tempfile.TemporaryDirectory(prefix="partition-ops-compile-") as folder:
+        prepare_graph(PrepareConfig(), source, open_store(folder), half_edges=kept)
+        kept.take(metadata)
     best_matching(np.eye(2, dtype=np.int64))
     fill_up(graph, constraints, np.zeros(graph.num_nodes, np.int32), np.ones(MANY_PARTS, np.int64), 1.0)
     _compile_for_readers(source)

@@ -42,6 +42,7 @@ from partition_ops.storage.local_store import check_folder
 from partition_ops.system.memory import give_back_freed_memory
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
+from partition_ops.traffic.kept_half_edges import KeptHalfEdges
 
 if TYPE_CHECKING:
     from partition_ops.stages.ingest.memory.arrays import MemoryGraph
@@ -210,6 +211,7 @@ class _Job:
         self._reporting = threading.Lock()
         self._threads = ThreadPoolExecutor(1)
         self._beside: list[Future[None]] = []  # work of the stages before, which runs beside the next ones
+        self._half_edges = KeptHalfEdges()  # from prepare to partition
 
     def run(self) -> RunResult:
         with self.source.snapshot():
@@ -228,7 +230,7 @@ class _Job:
         if not begun.result():
             # taking a lock on S3 waits for answers
             self.source.fetch_ahead(load_metadata(self.source, graph_name=self.config.graph_name).files())
-        with locked(self.destination, checked=True), self._threads:
+        with locked(self.destination, checked=True), self._half_edges, self._threads:
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
                 remove_damaged(self.destination, self.progress)
@@ -342,6 +344,7 @@ class _Job:
             find_rows=self.find_rows,
             report=self._show,
             beside=lambda work: self._beside.append(self._threads.submit(work)),
+            half_edges=self._half_edges,
         )
 
 

@@ -14,7 +14,8 @@ from partition_ops.storage import Store
 from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.traffic.model import Mask, Sampling, TrafficModel
 from partition_ops.traffic.plan import mapped_bytes
-from partition_ops.traffic.sampled_edges import reached, read_sampled_edges
+from partition_ops.traffic.reached_edges import reached
+from partition_ops.traffic.sampled_edges import read_sampled_edges
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,6 @@ logger = logging.getLogger("partition_ops")
 RANGE_BYTES = 1 << 22  # of the groups of a range's edges: what a thread writes to in any order
 MOST_RANGES = 256
 RENUMBERED = 1 << 20  # edges at a time
-PIECES = 1 << 6  # of the edges, by source: threads go through them
 
 
 @dataclass(frozen=True)
@@ -100,92 +98,71 @@ def on_disk(edges: SampledEdges, folder: Path) -> SampledEdges:
     return SampledEdges(**{one.name: put(one.name, getattr(edges, one.name)) for one in fields(edges)})
 
 
-def reached(edges: SampledEdges, train: Ids, layers: int) -> SampledEdges:
-    """Return the edges that batches can sample, in their order; the arrays of ``edges`` are overwritten.
-
-    The model expects the same of them: the others have no part in it. Where a part of a type is trained,
-    they are up to seven of eight groups, so that evaluations take as little as a third of the time.
+class GroupNumbers:
+    """Numbers of groups by edge type and destination: first of all that there could be, then without gaps.
 
     Args:
-        edges: All edges.
-        train: (nodes,) bool, the train nodes.
-        layers: Number of layers.
+        num_nodes: Number of nodes of all types.
+        destinations: By edge type ID, the homogeneous ID of the first node of the type of its destinations,
+            and the number of nodes of that type.
 
-    Peak memory: 2 bytes a node, and 17 bytes a group.
+    Attributes:
+        num_nodes: As above.
+        most: Number of groups that there could be.
+        node: Dtype of a node.
+        group: Dtype of a group.
     """
-    near, sources = np.array(train, np.bool_), np.zeros(edges.num_nodes, np.bool_)
-    ends = np.searchsorted(edges.first, np.linspace(0, edges.num_edges, PIECES + 1).astype(np.int64)[1:-1])
-    spans = [*pairwise([0, *ends.tolist(), edges.num_nodes])]
-    mark = partial(_mark_sources, edges.first, edges.groups, edges.group_nodes, near, sources)
-    for _ in range(layers - 1):
-        deque(map_in_threads(lambda span: mark(*span), spans), maxlen=0)
-        near |= sources  # in place
-    kept: Ids = near[edges.group_nodes]
-    if kept.all():
-        return edges
-    numbers = np.cumsum(kept, dtype=edges.groups.dtype) - 1
-    begins = [int(edges.first[begin]) for begin, _ in spans]
 
-    def keep(piece: tuple[int, tuple[int, int]]) -> int:
-        begin, span = piece
-        return _keep(edges.first, edges.groups, kept, numbers, begin, *span)
+    def __init__(self, num_nodes: int, destinations: Sequence[tuple[int, int]]) -> None:
+        self.num_nodes = num_nodes
+        self._starts = np.array([begin for begin, _ in destinations], np.int64)
+        self._offsets = np.cumsum([0, *(count for _, count in destinations)])
+        self.most = int(self._offsets[-1])
+        self.node = np.dtype(np.int32 if num_nodes <= MOST_NARROW else np.int64)
+        self.group = np.dtype(np.int32 if self.most <= MOST_NARROW else np.int64)
 
-    count = 0
-    counts = map_in_threads(keep, zip(begins, spans, strict=True))
-    for begin, (first, last), own in zip(begins, spans, [*counts], strict=True):
-        edges.groups[count : count + own] = edges.groups[begin : begin + own]
-        edges.first[first + 1 : last + 1] += count - begin
-        count += own
-    real = edges.num_groups - len(edges.joined)
-    joined = numbers[edges.joined[kept[real:]]].astype(np.int64)
-    return SampledEdges(
-        edges.first, edges.groups[:count], edges.group_nodes[kept], edges.group_sizes[kept], joined
-    )
+    @classmethod
+    def of_graph(cls, metadata: GraphMetadata) -> GroupNumbers:
+        """Return those of a graph by its homogeneous IDs."""
+        offsets = metadata.node_offsets
+        types = [metadata.node_type_id(one.dst) for one in metadata.edge_types]
+        return cls(offsets[-1], [(offsets[dst], metadata.num_nodes[dst]) for dst in types])
 
+    def shift(self, type_id: int) -> int:
+        """Return what is added to a destination of an edge type to get the number of its group."""
+        return int(self._offsets[type_id] - self._starts[type_id])
 
-@compiled
-def _mark_sources(
-    first: Counts, groups: Ids, group_nodes: Ids, near: Ids, sources: Ids, begin: int, end: int
-) -> None:
-    """Mark the nodes from ``begin`` to ``end`` with an edge to a node that is near."""
-    for node in range(begin, end):
-        for i in range(first[node], first[node + 1]):
-            if near[unsigned(group_nodes[unsigned(groups[unsigned(i)])])]:
-                sources[node] = True
-                break
+    def numbered(
+        self,
+        first: Counts,
+        groups: Ids,
+        sizes: Counts,
+        *,
+        parallel: bool = True,
+        folder: Path | None = None,
+    ) -> SampledEdges:
+        """Return edges by source, after groups without edges have lost their numbers.
 
-
-@compiled
-def _keep(
-    first: Counts, groups: Ids, kept: Ids, numbers: Ids, begin: int, first_node: int, last_node: int
-) -> int:
-    """Keep the out-edges of some nodes that belong to some groups, with the new numbers of these.
-
-    Other threads change what belongs to other nodes: ``first`` of the first one is the last of those before.
-
-    Args:
-        first: (nodes + 1,) int64, changed: where the out-edges of each of these nodes end now.
-        groups: See `SampledEdges`; changed from ``begin`` on.
-        kept: (groups,) bool.
-        numbers: (groups,) the new numbers.
-        begin: Where the edges of the first node begin.
-        first_node: The first node.
-        last_node: The end of the nodes.
-
-    Returns:
-        How many edges are kept; they follow ``begin``.
-    """
-    at = where = begin
-    for node in range(first_node, last_node):
-        end = first[node + 1]
-        for i in range(where, end):
-            group = unsigned(groups[unsigned(i)])
-            if kept[group]:
-                groups[unsigned(at)] = numbers[group]
-                at += 1
-        where = end
-        first[node + 1] = at
-    return at - begin
+        Args:
+            first: (nodes + 1,) int64, where the out-edges of each node begin.
+            groups: (edges,) changed: the number of each edge's group.
+            sizes: (most,) int64, number of edges of each group.
+            parallel: Whether two edges may have the same ends.
+            folder: As for `EdgeCollector`.
+        """
+        kept = np.flatnonzero(sizes)
+        numbers = _array(folder, "numbers", len(sizes), self.group)
+        np.cumsum(sizes > 0, out=numbers)
+        numbers -= 1
+        pieces = (groups[at : at + RENUMBERED] for at in range(0, len(groups), RENUMBERED))
+        deque(map_in_threads(lambda piece: _renumber(piece, numbers), pieces), maxlen=0)
+        numbers = np.empty(0, self.group)
+        nodes = np.empty(len(kept), self.node)
+        ends = np.searchsorted(kept, self._offsets)
+        for (begin, end), start, offset in zip(pairwise(ends), self._starts, self._offsets, strict=False):
+            nodes[begin:end] = kept[begin:end] + (start - offset)
+        found = SampledEdges(first, groups, nodes, sizes[kept])
+        return _joined(found) if parallel else found
 
 
 class EdgeCollector:
@@ -196,9 +173,7 @@ class EdgeCollector:
     memory, no page of it is read again and again.
 
     Args:
-        num_nodes: Number of nodes of all types.
-        destinations: By edge type ID, the homogeneous ID of the first node of the type of its destinations,
-            and the number of nodes of that type.
+        numbers: Those of the groups.
         num_edges: Largest number of edges.
         folder: Folder for the arrays, which are then files.
 
@@ -208,23 +183,12 @@ class EdgeCollector:
     bytes a node, 12 a group, and a third of the bytes an edge.
     """
 
-    def __init__(
-        self,
-        num_nodes: int,
-        destinations: Sequence[tuple[int, int]],
-        num_edges: int,
-        *,
-        folder: Path | None = None,
-    ) -> None:
-        self._num_nodes, self._folder = num_nodes, folder
-        self._starts = np.array([begin for begin, _ in destinations], np.int64)
-        self._offsets = np.cumsum([0, *(count for _, count in destinations)])
-        self._node = np.dtype(np.int32 if num_nodes <= MOST_NARROW else np.int64)
-        self._group = np.dtype(np.int32 if self._offsets[-1] <= MOST_NARROW else np.int64)
-        wanted = min(num_edges * self._group.itemsize // RANGE_BYTES + 1, MOST_RANGES)
-        self._bits = max(-(-num_nodes // wanted) - 1, 0).bit_length()  # 2**bits nodes in a range
-        self._ranges = -(-num_nodes >> self._bits)
-        self._ends = _array(folder, "ends", 2 * num_edges, np.promote_types(self._node, self._group))
+    def __init__(self, numbers: GroupNumbers, num_edges: int, *, folder: Path | None = None) -> None:
+        self._numbers, self._folder = numbers, folder
+        wanted = min(num_edges * numbers.group.itemsize // RANGE_BYTES + 1, MOST_RANGES)
+        self._bits = max(-(-numbers.num_nodes // wanted) - 1, 0).bit_length()  # 2**bits nodes in a range
+        self._ranges = -(-numbers.num_nodes >> self._bits)
+        self._ends = _array(folder, "ends", 2 * num_edges, np.promote_types(numbers.node, numbers.group))
         self._taken, self._lock = 0, threading.Lock()
         # position of each block, its edges by range, and its (2, n) ends, by range
         self._blocks: list[tuple[int, Counts, Ids]] = []
@@ -256,26 +220,14 @@ class EdgeCollector:
             ends = self._ends[self._taken : self._taken + 2 * len(src)].reshape(2, -1)
             self._taken += ends.size
             self._blocks.append((position, counts, ends))
-        shift = int(self._offsets[type_id] - self._starts[type_id])
-        _deal(src, dst, shift, self._bits, counts, places, ends)
+        _deal(src, dst, self._numbers.shift(type_id), self._bits, counts, places, ends)
 
     def finish(self) -> SampledEdges:
         """Return the edges; nothing can be added after this."""
         first, groups = self._placed()
-        sizes = zeros(self._folder, "sizes", (int(self._offsets[-1]),), np.int64)
+        sizes = zeros(self._folder, "sizes", (self._numbers.most,), np.int64)
         _count(groups, sizes)
-        kept = np.flatnonzero(sizes)
-        numbers = _array(self._folder, "numbers", len(sizes), self._group)
-        np.cumsum(sizes > 0, out=numbers)
-        numbers -= 1
-        pieces = (groups[at : at + RENUMBERED] for at in range(0, len(groups), RENUMBERED))
-        deque(map_in_threads(lambda piece: _renumber(piece, numbers), pieces), maxlen=0)
-        numbers = np.empty(0, self._group)
-        nodes = np.empty(len(kept), self._node)
-        ends = np.searchsorted(kept, self._offsets)
-        for (begin, end), start, offset in zip(pairwise(ends), self._starts, self._offsets, strict=False):
-            nodes[begin:end] = kept[begin:end] + (start - offset)
-        return _joined(SampledEdges(first, groups, nodes, sizes[kept]))
+        return self._numbers.numbered(first, groups, sizes, folder=self._folder)
 
     def _placed(self) -> tuple[Counts, Ids]:
         """Return where the edges of each source begin, and by source the number of each edge's group.
@@ -287,8 +239,8 @@ class EdgeCollector:
         counts = np.array([of_ranges for _, of_ranges, _ in blocks]).reshape(len(blocks), self._ranges)
         ends = np.cumsum(counts, axis=1)
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.sum(axis=0, dtype=np.int64))])
-        first = zeros(self._folder, "first", (self._num_nodes + 1,), np.int64)
-        groups = _array(self._folder, "groups", int(bounds[-1]), self._group)
+        first = zeros(self._folder, "first", (self._numbers.num_nodes + 1,), np.int64)
+        groups = _array(self._folder, "groups", int(bounds[-1]), self._numbers.group)
 
         def place(number: int) -> None:
             pieces = [
@@ -343,14 +295,14 @@ def collect_edges(
     """Return the edges of a graph by source; see `EdgeCollector`.
 
     Args:
-        num_nodes: As for `EdgeCollector`.
-        destinations: As for `EdgeCollector`.
+        num_nodes: As for `GroupNumbers`.
+        destinations: As for `GroupNumbers`.
         num_edges: Largest number of edges.
         blocks: Edges, each block of one type: the edge type ID, (n,) sources and (n,) destinations, both
             homogeneous IDs. They are read once; the edges of a source stay in their order.
         folder: As for `EdgeCollector`.
     """
-    collector = EdgeCollector(num_nodes, destinations, num_edges, folder=folder)
+    collector = EdgeCollector(GroupNumbers(num_nodes, destinations), num_edges, folder=folder)
     at = 0
     for type_id, src, dst in blocks:
         collector.add(at, type_id, src, dst)
@@ -383,12 +335,8 @@ def read_sampled_edges(
     """
     offsets, type_of = metadata.node_offsets, metadata.node_type_id
     ends = [(type_of(one.src), type_of(one.dst)) for one in metadata.edge_types]
-    collector = EdgeCollector(
-        offsets[-1],
-        [(offsets[dst], metadata.num_nodes[dst]) for _, dst in ends],
-        metadata.edge_offsets[-1],
-        folder=folder,
-    )
+    numbers = GroupNumbers.of_graph(metadata)
+    collector = EdgeCollector(numbers, metadata.edge_offsets[-1], folder=folder)
     reader = EdgeReader(source, metadata, dropped)
 
     def add(chunk: EdgeChunk) -> None:

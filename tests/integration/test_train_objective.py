@@ -40,6 +40,8 @@ from partition_ops.stages.quality import training as quality_training
 from partition_ops.stages.quality.training import training_report
 from partition_ops.storage import open_store
 from partition_ops.system.progress import NoProgress
+from partition_ops.traffic import sampled_edges
+from partition_ops.traffic.kept_half_edges import KeptHalfEdges
 from partition_ops.traffic.model import Sampling, TrafficModel
 from partition_ops.traffic.options import SamplingOptions
 from partition_ops.traffic.preferences import NOWHERE, preferences
@@ -321,6 +323,21 @@ def test_work_that_was_left_ends_before_a_job_publishes(tmp_path: Path) -> None:
     assert order == ["work", "publish"]
 
 
+def test_a_job_reads_no_edges_for_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those that `prepare` has left; the partitions are those of edges that are read."""
+    source = open_store(str(few_seeds("train_mask").write(tmp_path / "graph")))
+    kept, read = (open_store(str(tmp_path / name)) for name in ("kept", "read"))
+    config = RunConfig(num_parts=PARTS, sampling=SMALL_BATCHES, on_defect="drop")
+    with monkeypatch.context() as patched:
+        patched.setattr(sampled_edges, "read_sampled_edges", None)
+        run_job(config, source, kept)
+    monkeypatch.setattr(KeptHalfEdges, "take", lambda self, metadata: None)
+    run_job(config, source, read)
+    assert read.read_bytes(layout.QUALITY_REPORT) == kept.read_bytes(layout.QUALITY_REPORT)
+    for one in kept.list(f"{layout.ASSIGNMENT}/"):
+        assert read.read_bytes(one.key) == kept.read_bytes(one.key)
+
+
 @pytest.mark.parametrize("content", [b"{", b"{}"])
 def test_broken_figures_are_not_taken(tmp_path: Path, content: bytes) -> None:
     found = problem(few_seeds("train_mask"), tmp_path)
@@ -338,7 +355,7 @@ def test_weights_of_edges_are_freed_once_a_graph_is_partitioned(tmp_path: Path) 
     assert found.source is not None
     weights: list[weakref.ref[Any]] = []
 
-    def remembered(task: Problem) -> Problem:
+    def remembered(task: Problem, half_edges: object) -> Problem:
         task = with_traffic(task)
         weights.append(weakref.ref(task.edge_weights))
         return task

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from partition_ops.system.parallel import at_once
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.traffic.train_nodes import train_types
 
+if TYPE_CHECKING:
+    from partition_ops.traffic.kept_half_edges import KeptHalfEdges
+
 logger = logging.getLogger("partition_ops")
 
 
@@ -47,6 +50,7 @@ def partition_nodes(
     previous: Store | None = None,
     progress: Progress | None = None,
     beside: Beside = at_once,
+    half_edges: KeptHalfEdges | None = None,
 ) -> StageResult:
     """Write ``assignment/``: DGL's text files and our binary twin of them.
 
@@ -61,6 +65,7 @@ def partition_nodes(
         progress: Shows that the engine is at work.
         beside: Called with the rest of the work, which no other task needs: what trainers are expected to
             fetch, for ``quality``.
+        half_edges: What ``prepare`` has left in this process.
 
     Raises:
         UsageError: The options do not fit one another or the graph, see `check_options`; or the earlier run
@@ -84,7 +89,7 @@ def partition_nodes(
         limited = config if engine.needs_graph else replace(config, edge_tolerance=NO_LIMIT)
         problem = Problem(limited, metadata, destination, source, progress=progress or NoProgress())
         if objective_of(config, metadata) == TRAIN:
-            problem = with_traffic(problem)
+            problem = with_traffic(problem, half_edges)
         stack.enter_context(set_aside(problem.traffic))
         give_back_freed_memory()  # of the edges; the engine needs arrays of other sizes
         with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
@@ -115,7 +120,9 @@ def partition_nodes(
         options |= {**config.incremental_options(), "previous": earlier.digest}
     after = ["prepare"] if engine.needs_graph else []
     outputs = [layout.ASSIGNMENT]
-    with ExitStack() as stack:
+    with half_edges or nullcontext(), ExitStack() as stack:
+        if half_edges is not None and objective_of(config, metadata) != TRAIN:
+            half_edges.close()  # before the engine needs the room
         done = Task("partition", destination, work, options=options, after=after, outputs=outputs).run()
         if rest:
             beside(partial(_finish, stack.pop_all(), rest[0]))

@@ -20,15 +20,20 @@ from partition_ops.system.temporary_folders import temporary_folder
 from partition_ops.traffic.plan import MANY_BYTES
 
 if TYPE_CHECKING:
+    from partition_ops.traffic.kept_half_edges import KeptHalfEdges
     from partition_ops.traffic.model import TrafficModel
 
 HEAVIEST = (1 << 27) - 1  # sum of the weights at a node; searches multiply it by 8, in 32 bits
 
 
-def with_traffic(problem: Problem) -> Problem:
+def with_traffic(problem: Problem, half_edges: KeptHalfEdges | None = None) -> Problem:
     """Return the problem with a model of the traffic, and with edges weighted by the rows read over them.
 
     The engine says whether it wants weights. Nothing changes without train nodes, or without edges.
+
+    Args:
+        problem: The problem.
+        half_edges: Where ``prepare`` may have left the edges; otherwise they are read from the input.
 
     Raises:
         UsageError: The train nodes that the options name do not exist.
@@ -38,7 +43,8 @@ def with_traffic(problem: Problem) -> Problem:
     """
     from partition_ops.traffic.half_edge_weights import add_to_half_edges
     from partition_ops.traffic.model import TrafficModel
-    from partition_ops.traffic.sampled_edges import reached, read_sampled_edges
+    from partition_ops.traffic.reached_edges import reached
+    from partition_ops.traffic.sampled_edges import read_sampled_edges
     from partition_ops.traffic.train_nodes import read_train_nodes, train_types
 
     source, metadata, sampling = problem.source, problem.metadata, problem.config.sampling
@@ -48,8 +54,10 @@ def with_traffic(problem: Problem) -> Problem:
     train = read_train_nodes(source, metadata, types)
     if not train.any():
         return problem
-    hidden = ListedEdges(problem.artifacts, layout.DROPPED).ids(metadata)
-    edges = read_sampled_edges(source, metadata, hidden)
+    edges = None if half_edges is None else half_edges.take(metadata)
+    if edges is None:
+        hidden = ListedEdges(problem.artifacts, layout.DROPPED).ids(metadata)
+        edges = read_sampled_edges(source, metadata, hidden)
     num_edges = edges.num_edges
     edges = reached(edges, train, len(sampling.sampling.fanouts))
     offsets = metadata.node_offsets

@@ -18,6 +18,7 @@ edge type, in the columns of the edge file. pm_dglpart reads its files from the 
 'partition-ops convert-partition --input-dir DIR/prepare …' reads what it writes there.""",
     config="partition_ops.stages.prepare.options:PrepareConfig",
     run="partition_ops.stages.prepare.prepare:prepare_graph",
+    takes=("half_edges",),
     after=("schema",),
     optional="needs_graph",
     folders=("prepare",),

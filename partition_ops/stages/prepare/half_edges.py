@@ -90,6 +90,10 @@ class HalfEdges(Ranges):
         _write_at(self._file, neighbours[:count], begin + count * rows.itemsize)
         self._room.append(room)
 
+    def places(self) -> list[Place]:
+        """Return the place of each block, in the order of `bounds`."""
+        return sorted(place for place, *_ in self._blocks)
+
     def bounds(self) -> Counts:
         """Return (blocks, ranges + 1) int64, where the half-edges of each range begin, in order of places."""
         self._room.clear()  # no more blocks are added

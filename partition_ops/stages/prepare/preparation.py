@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +19,7 @@ from partition_ops.chunked.edges import EdgeChunk, EdgeReader
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.stages.prepare.half_edges import (
     CopiedHalfEdges,
+    Counts,
     HalfEdges,
     Neighbours,
     digit_room,
@@ -27,6 +29,7 @@ from partition_ops.stages.prepare.options import range_shift
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import temporary_folder
+from partition_ops.traffic.kept_half_edges import HalfEdgesByRange, KeptHalfEdges
 
 STATS_VERSION = 1
 Degrees = npt.NDArray[np.int64]
@@ -51,19 +54,46 @@ class Preparation:
         self.shift = range_shift(self.nodes)
         self.width = neighbour_bytes(self.nodes, sum(metadata.num_edges))
 
-    def write(self, reader: EdgeReader, writer: ArtifactWriter) -> Counters:
-        """Write the graph, in one process; return the figures of the stage."""
-        loops: list[int] = []
+    def write(
+        self,
+        reader: EdgeReader,
+        writer: ArtifactWriter,
+        kept: KeptHalfEdges | None = None,
+        *,
+        parallel: bool = True,
+    ) -> Counters:
+        """Write the graph, in one process; return the figures of the stage.
+
+        Args:
+            reader: Reads the edges.
+            writer: Writes the graph.
+            kept: Where to leave the half-edges.
+            parallel: Whether two edges may have the same ends, for these.
+        """
+        found: list[tuple[Counts, Degrees, Degrees]] = []
 
         def write_neighbours(stream: BinaryIO) -> tuple[Degrees, Degrees]:
-            found, *degrees = self.sort(dealt, range(dealt.ranges), stream)
-            loops.append(found)
-            return degrees[0], degrees[1]
+            found.append(self.sort(dealt, range(dealt.ranges), stream))
+            return found[0][1:]
 
-        with temporary_folder() as scratch, (Path(scratch) / "half_edges").open("w+b", buffering=0) as stream:
-            dealt = HalfEdges(stream.fileno(), self.nodes, self.shift)
-            self.deal(dealt, reader, reader.chunks())
-            return self.write_graph(writer, write_neighbours, lambda: sum(loops))
+        chunks = reader.chunks()
+        with ExitStack() as stack:
+            scratch = Path(stack.enter_context(temporary_folder()))
+            file = stack.enter_context((scratch / "half_edges").open("w+b", buffering=0))
+            dealt = HalfEdges(file.fileno(), self.nodes, self.shift)
+            self.deal(dealt, reader, chunks)
+            sizes = np.diff(dealt.bounds(), axis=1)
+            counters = self.write_graph(writer, write_neighbours, lambda: int(found[0][0].sum()))
+            if kept is not None:
+                loops, _, in_degrees = found[0]
+                starts = [dealt.nodes_of(number).start for number in range(dealt.ranges)]
+                ends_here = np.add.reduceat(in_degrees, starts) if starts else np.zeros(0, np.int64)
+                edges = (sizes.sum(axis=0) - ends_here + loops).tolist()
+                types = [chunks[number].edge_type_id for number, _ in dealt.places()]
+                kept.keep(
+                    HalfEdgesByRange(self.shift, sizes, types, parallel, edges, dealt.read), stack.pop_all()
+                )
+            return counters
 
     def deal(self, dealt: HalfEdges, reader: EdgeReader, chunks: Sequence[EdgeChunk]) -> None:
         """Write the half-edges of chunks to a file, by range of nodes."""
@@ -82,7 +112,7 @@ class Preparation:
 
     def sort(
         self, dealt: HalfEdges | CopiedHalfEdges, numbers: range, stream: BinaryIO
-    ) -> tuple[int, Degrees, Degrees]:
+    ) -> tuple[Counts, Degrees, Degrees]:
         """Write the neighbours of some consecutive ranges.
 
         Args:
@@ -91,11 +121,13 @@ class Preparation:
             stream: A file; gets the neighbours, node by node.
 
         Returns:
-            The number of self-loops; degrees and in-degrees of the nodes, (nodes of the ranges,) int64.
+            The number of self-loops of each range, (ranges,) int64; degrees and in-degrees of the nodes,
+            (nodes of the ranges,) int64.
         """
         begin = dealt.nodes_of(numbers.start).start
         count = max((dealt.nodes_of(number).stop for number in numbers), default=begin) - begin
-        unique, in_degrees, loops = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
+        unique, in_degrees = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        loops = np.zeros(len(numbers), np.int64)
 
         def sort(number: int) -> tuple[int, Neighbours]:
             nodes = dealt.nodes_of(number)
@@ -105,7 +137,7 @@ class Preparation:
         with self.progress.step("Writing the graph", count, "nodes") as advance:
             for number, (found, packed) in zip(numbers, map_in_threads(sort, numbers), strict=True):
                 stream.write(packed.data)  # tofile() does not report every full disk
-                loops += found
+                loops[number - numbers.start] = found
                 nodes = dealt.nodes_of(number)
                 advance(nodes.stop - nodes.start)
         return loops, unique, in_degrees

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import ListedEdges
+from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, input_objects
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.edges import EdgeReader
@@ -15,9 +18,17 @@ from partition_ops.stages.prepare.spread import Spread
 from partition_ops.storage import Store
 from partition_ops.system.progress import NoProgress, Progress
 
+if TYPE_CHECKING:
+    from partition_ops.traffic.kept_half_edges import KeptHalfEdges
+
 
 def prepare_graph(
-    config: PrepareConfig, source: Store, destination: Store, *, progress: Progress | None = None
+    config: PrepareConfig,
+    source: Store,
+    destination: Store,
+    *,
+    progress: Progress | None = None,
+    half_edges: KeptHalfEdges | None = None,
 ) -> StageResult:
     """Write ``prepare/graph.parhip``, ``prepare/in_degrees.npy`` and ``prepare/stats.json``.
 
@@ -33,6 +44,8 @@ def prepare_graph(
         source: Root of the input graph; its edges are read once.
         destination: Root of the run.
         progress: Shows the edges read.
+        half_edges: Where to leave them for ``partition`` in this process. Nothing is left if edges are hidden
+            from the partitioner, or if there are several tasks.
 
     Returns:
         The numbers of nodes, of half-edges, and of self-loops left out.
@@ -65,7 +78,9 @@ def prepare_graph(
         if spread is not None:
             return spread.join(writer)
         reader = EdgeReader(source, metadata, hidden.ids(metadata))
-        return Preparation(metadata, progress or NoProgress()).write(reader, writer)
+        kept = None if hidden.digests[layout.EXCLUDED] else half_edges  # training reads the excluded ones
+        preparation = Preparation(metadata, progress or NoProgress())
+        return preparation.write(reader, writer, kept, parallel=_may_be_parallel(destination))
 
     task = Task(
         "prepare",
@@ -77,3 +92,12 @@ def prepare_graph(
         requires=tuple if spread is None else spread.required,
     )
     return task.run() if spread is None else spread.run_last(task)
+
+
+def _may_be_parallel(destination: Store) -> bool:
+    """Return whether two edges may have the same ends, as far as validation has found."""
+    if not destination.exists(layout.VALIDATION_REPORT):
+        return True
+    metrics = read_validation_report(destination)["metrics"]
+    among = [one["parallel_edges"] for one in metrics["graph"]]
+    return any([*among, *(one["duplicate_edges"] for one in metrics["edge_types"])])

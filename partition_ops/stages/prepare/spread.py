@@ -185,7 +185,7 @@ class Spread(SpreadTasks):
                 loops, degrees, in_degrees = preparation.sort(dealt, own, stream)
         writer.write_array(layout.spread_range(self.folder, number, DEGREES), degrees)
         writer.write_array(layout.spread_range(self.folder, number, IN_DEGREES), in_degrees)
-        writer.write_json(layout.spread_range(self.folder, number, LOOPS), {"self_loops": loops})
+        writer.write_json(layout.spread_range(self.folder, number, LOOPS), {"self_loops": int(loops.sum())})
         return {"nodes": len(degrees), "half_edges": int(degrees.sum())}
 
 

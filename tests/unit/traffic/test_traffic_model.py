@@ -14,7 +14,8 @@ from partition_ops.errors import InvalidInputError
 from partition_ops.storage import open_store
 from partition_ops.traffic.half_edge_weights import add_to_half_edges
 from partition_ops.traffic.model import ALL, Sampling, Traffic, TrafficModel
-from partition_ops.traffic.sampled_edges import SampledEdges, collect_edges, reached, read_sampled_edges
+from partition_ops.traffic.reached_edges import reached
+from partition_ops.traffic.sampled_edges import SampledEdges, collect_edges, read_sampled_edges
 from tests.graphs import Edges, Layout, SmallGraph, library
 
 PARTS = 3

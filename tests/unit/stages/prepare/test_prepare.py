@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,19 @@ from partition_ops.artifacts.parhip import (
     read_degrees,
     read_parhip_slice,
 )
+from partition_ops.artifacts.records import forget_task
+from partition_ops.chunked.metadata import load_metadata
 from partition_ops.errors import InvalidInputError
 from partition_ops.stages.prepare.half_edges import GROUP_HALF_EDGES, digit_room, sort_range
 from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
+from partition_ops.stages.validate.options import ValidateConfig
+from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import open_store
-from tests.graphs import SHAPES, SmallGraph, library
+from partition_ops.traffic import sampled_edges
+from partition_ops.traffic.kept_half_edges import KeptHalfEdges
+from partition_ops.traffic.sampled_edges import SampledEdges, read_sampled_edges
+from tests.graphs import SHAPES, Edges, SmallGraph, library
 from tests.strategies import graphs
 
 
@@ -42,7 +50,8 @@ def homogeneous(graph: SmallGraph) -> tuple[np.ndarray, np.ndarray, int]:
 def check(graph: SmallGraph, folder: Path) -> None:
     source = open_store(str(graph.write(folder / "graph")))
     destination = open_store(str(folder / "out"))
-    result = prepare_graph(PrepareConfig(), source, destination)
+    kept = KeptHalfEdges()
+    result = prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
     src, dst, nodes = homogeneous(graph)
     loops = src == dst
     ones = np.ones(int((~loops).sum()))
@@ -55,6 +64,13 @@ def check(graph: SmallGraph, folder: Path) -> None:
     in_degrees = np.load(destination.local_copy(layout.PREPARED_IN_DEGREES))
     np.testing.assert_array_equal(in_degrees, np.bincount(dst, minlength=nodes))
     assert result.counters["self_loops"] == loops.sum()
+    metadata = load_metadata(source)
+    edges, expected_edges = kept.take(metadata), read_sampled_edges(source, metadata)
+    assert edges is not None and kept.take(metadata) is None
+    for one in fields(SampledEdges):
+        taken, read = getattr(edges, one.name), getattr(expected_edges, one.name)
+        assert taken.dtype == read.dtype
+        np.testing.assert_array_equal(taken, read)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -64,6 +80,55 @@ def test_every_shape(tmp_path: Path, name: str) -> None:
 
 def test_a_larger_graph_in_many_chunks(tmp_path: Path) -> None:
     check(library(papers=3000), tmp_path)
+
+
+@pytest.mark.parametrize("bits", [0, 3])
+def test_ranges_of_many_nodes(tmp_path: Path, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("partition_ops.stages.prepare.options.RANGE_BITS", bits)
+    check(library(papers=300), tmp_path)
+
+
+def test_half_edges_are_a_file_until_they_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    source, destination = (open_store(str(tmp_path / name)) for name in ("graph", "out"))
+    library(papers=300).write(tmp_path / "graph")
+    prepare_graph(PrepareConfig(), source, destination)
+    assert not [*(tmp_path / "temporary").iterdir()]
+    with KeptHalfEdges() as kept:
+        forget_task(destination, "prepare")
+        prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
+        assert len([*(tmp_path / "temporary").iterdir()]) == 1
+    assert not [*(tmp_path / "temporary").iterdir()]
+    assert kept.take(load_metadata(source)) is None
+
+
+@pytest.mark.parametrize("name", ["clean", "duplicate", "parallel"])
+def test_parallel_edges_are_looked_for_if_validation_has_found_some(tmp_path: Path, name: str) -> None:
+    one, two = Edges([0, 0, 1], [1, 1, 2]), Edges([0, 1], [1, 2])
+    edges = {"duplicate": {"a:r:a": one}, "parallel": {"a:r:a": two, "a:s:a": two}}
+    graph = SmallGraph({"a": 3}, edges.get(name, {"a:r:a": two}))
+    source, destination = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "o"))
+    validate_graph(ValidateConfig(on_defect="warn"), source, destination)
+    kept, metadata = KeptHalfEdges(), load_metadata(source)
+    prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
+    with pytest.MonkeyPatch.context() as patched:
+        looked: list[bool] = []
+        find = sampled_edges.has_parallel_edges
+        patched.setattr(sampled_edges, "has_parallel_edges", lambda *one: looked.append(True) or find(*one))
+        found = kept.take(metadata)
+    assert found is not None and bool(looked) == (name != "clean")
+    assert len(found.joined) == (name != "clean") + (name == "parallel")
+    np.testing.assert_array_equal(found.joined, read_sampled_edges(source, metadata).joined)
+
+
+def test_half_edges_without_those_that_training_reads_are_not_kept(tmp_path: Path) -> None:
+    graph = SmallGraph({"a": 3}, {"a:r:a": Edges([0, 0, 1], [1, 1, 2])})
+    source, destination = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "o"))
+    validate_graph(ValidateConfig(on_defect="exclude"), source, destination)
+    kept = KeptHalfEdges()
+    prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
+    assert kept.take(load_metadata(source)) is None
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))

@@ -1,0 +1,152 @@
+"""Half-edges that ``prepare`` leaves for ``partition`` in the same process, which then reads no files."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from itertools import accumulate
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.system.compilation import compiled, unsigned
+from partition_ops.system.parallel import map_in_threads
+from partition_ops.traffic.sampled_edges import Counts, GroupNumbers, Ids, SampledEdges
+
+
+class HalfEdgesByRange(NamedTuple):
+    """Both half-edges of each edge of a graph, by range of nodes, and in a range in the order of the edges.
+
+    The half-edge at the source has the homogeneous ID of the destination as its *neighbour*; the one at the
+    destination has ``~ID`` of the source. A self-loop has only that one.
+    """
+
+    shift: int  # binary logarithm of the number of nodes in a range
+    # (blocks, ranges) int64: how many half-edges each block of edges of one type has in each range
+    sizes: Counts
+    types: Sequence[int]  # edge type ID of each block
+    parallel: bool  # whether two edges may have the same ends
+    num_edges: Sequence[int]  # edges with their source in each range
+    # returns the rows, nodes from the first of the range, and the neighbours of a range, block after block
+    read: Callable[[int], tuple[Ids, Ids]]
+
+
+class KeptHalfEdges:
+    """Where ``prepare`` leaves half-edges, and ``partition`` takes them; a context, which removes them."""
+
+    def __init__(self) -> None:
+        self._kept: HalfEdgesByRange | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the half-edges, if there are any."""
+        self._kept = None
+        self._stack.close()
+
+    def keep(self, kept: HalfEdgesByRange, stack: ExitStack) -> None:
+        """Keep half-edges; ``stack`` removes the file that they are in."""
+        self._kept, self._stack = kept, stack
+
+    def take(self, metadata: GraphMetadata) -> SampledEdges | None:
+        """Return what `read_sampled_edges` would, and remove the half-edges; None if there are none.
+
+        Peak memory: as of `read_sampled_edges` less 8 bytes an edge, and for each core 10 bytes a half-edge
+        of a range.
+        """
+        with self:
+            return None if self._kept is None else sampled_edges_of(self._kept, metadata)
+
+
+def sampled_edges_of(kept: HalfEdgesByRange, metadata: GraphMetadata) -> SampledEdges:
+    """Return the edges of a graph by source from its half-edges."""
+    numbers = GroupNumbers.of_graph(metadata)
+    first = np.zeros(numbers.num_nodes + 1, np.int64)
+    bounds = [*accumulate(kept.num_edges, initial=0)]
+    groups, group_sizes = np.empty(bounds[-1], numbers.group), np.zeros(numbers.most, np.int64)
+    shifts = np.array([numbers.shift(type_id) for type_id in kept.types], np.int64)
+
+    def place(number: int) -> None:
+        rows, neighbours = kept.read(number)
+        begin = number << kept.shift
+        after = first[begin + 1 : begin + 1 + (1 << kept.shift)]
+        places = np.empty(len(after), np.int64)
+        dense = np.empty(kept.num_edges[number], numbers.group)
+        sizes = np.ascontiguousarray(kept.sizes[:, number])
+        _out_edges(rows, neighbours, begin, sizes, shifts, dense, after, group_sizes)
+        _place(rows[: len(dense)], dense, bounds[number], after, places, groups)
+
+    deque(map_in_threads(place, range(len(kept.num_edges))), maxlen=0)
+    return numbers.numbered(first, groups, group_sizes, parallel=kept.parallel)
+
+
+@compiled
+def _out_edges(
+    rows: Ids,
+    neighbours: Ids,
+    begin: int,
+    sizes: Counts,
+    shifts: Counts,
+    dense: Ids,
+    counts: Counts,
+    group_sizes: Counts,
+) -> None:
+    """Find the edges with their source in a range, in their order; count those with their destination there.
+
+    Args:
+        rows: (half-edges,) unsigned, of a range; output: the row of each edge's source, at its beginning.
+        neighbours: (half-edges,).
+        begin: First node of the range.
+        sizes: (blocks,) int64, half-edges of each block.
+        shifts: (blocks,) int64, see `GroupNumbers.shift`.
+        dense: (edges,) output: the number of each edge's group.
+        counts: (nodes of the range,) int64, zeros; output: how many edges each source has.
+        group_sizes: (groups,) int64; the edges to nodes of the range are added.
+    """
+    at, i = 0, 0
+    for block in range(len(sizes)):
+        for _ in range(sizes[block]):
+            row, other = np.int64(rows[unsigned(i)]), np.int64(neighbours[unsigned(i)])
+            i += 1
+            if other < 0:
+                group_sizes[unsigned(begin + row + shifts[block])] += 1
+                other = np.int64(~other)
+                if other != begin + row:
+                    continue  # the edge is another node's
+            rows[unsigned(at)] = row
+            dense[unsigned(at)] = other + shifts[block]
+            counts[unsigned(row)] += 1
+            at += 1
+
+
+@compiled
+def _place(rows: Ids, dense: Ids, first: int, after: Counts, places: npt.NDArray[Any], groups: Ids) -> None:
+    """Write the groups of a range's edges by source.
+
+    Args:
+        rows: (edges,) the row of each source.
+        dense: (edges,) groups.
+        first: Where the edges of the range begin.
+        after: (nodes,) int64, how many edges each source has; output: where they end.
+        places: (nodes,) int64, overwritten.
+        groups: Output.
+    """
+    for row in range(len(after)):
+        places[row] = first
+        first += after[row]
+        after[row] = first
+    for i in range(len(rows)):
+        row = unsigned(rows[i])
+        groups[unsigned(places[row])] = dense[i]
+        places[row] += 1
