@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,10 +101,11 @@ def _compile_variants(source: Store, run: Store) -> None:
     twice = np.zeros(2, np.int64), np.ones(2, np.int64)  # parallel edges, of two edges and of two types
     edges = collect_edges(2, [(0, 2), (0, 2)], 4, [(0, *twice), (1, *twice)])
     reached(edges, np.array([True, False]), 1)
-    kept = KeptHalfEdges()
     with tempfile.TemporaryDirectory(prefix="partition-ops-compile-") as folder:
-        prepare_graph(PrepareConfig(), source, open_store(folder), half_edges=kept)
-        kept.take(metadata)
+        other = open_store(folder)
+        with closing(KeptHalfEdges()) as kept:
+            prepare_graph(PrepareConfig(), source, other, half_edges=kept)
+            kept.take(metadata, other)
     best_matching(np.eye(2, dtype=np.int64))
     fill_up(graph, constraints, np.zeros(graph.num_nodes, np.int32), np.ones(MANY_PARTS, np.int64), 1.0)
     _compile_for_readers(source)

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -230,7 +230,7 @@ class _Job:
         if not begun.result():
             # taking a lock on S3 waits for answers
             self.source.fetch_ahead(load_metadata(self.source, graph_name=self.config.graph_name).files())
-        with locked(self.destination, checked=True), self._half_edges, self._threads:
+        with locked(self.destination, checked=True), closing(self._half_edges), self._threads:
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
                 remove_damaged(self.destination, self.progress)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import accumulate
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.artifacts import layout
+from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.chunked.metadata import GraphMetadata
+from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.traffic.sampled_edges import Counts, GroupNumbers, Ids, SampledEdges
@@ -29,26 +31,17 @@ class HalfEdgesByRange(NamedTuple):
     # (blocks, ranges) int64: how many half-edges each block of edges of one type has in each range
     sizes: Counts
     types: Sequence[int]  # edge type ID of each block
-    parallel: bool  # whether two edges may have the same ends
     num_edges: Sequence[int]  # edges with their source in each range
     # returns the rows, nodes from the first of the range, and the neighbours of a range, block after block
     read: Callable[[int], tuple[Ids, Ids]]
 
 
 class KeptHalfEdges:
-    """Where ``prepare`` leaves half-edges, and ``partition`` takes them; a context, which removes them."""
+    """Where ``prepare`` leaves half-edges, and ``partition`` takes them; whoever makes it closes it."""
 
     def __init__(self) -> None:
         self._kept: HalfEdgesByRange | None = None
         self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Remove the half-edges, if there are any."""
@@ -56,21 +49,47 @@ class KeptHalfEdges:
         self._stack.close()
 
     def keep(self, kept: HalfEdgesByRange, stack: ExitStack) -> None:
-        """Keep half-edges; ``stack`` removes the file that they are in."""
+        """Keep half-edges instead of those before; ``stack`` removes the file that they are in."""
+        self.close()
         self._kept, self._stack = kept, stack
 
-    def take(self, metadata: GraphMetadata) -> SampledEdges | None:
+    def take(self, metadata: GraphMetadata, run: Store) -> SampledEdges | None:
         """Return what `read_sampled_edges` would, and remove the half-edges; None if there are none.
+
+        Args:
+            metadata: The graph's metadata.
+            run: Root of the run, in which the graph has been validated.
+
+        Raises:
+            OSError: The temporary file cannot be read.
 
         Peak memory: as of `read_sampled_edges` less 8 bytes an edge, and for each core 10 bytes a half-edge
         of a range.
         """
-        with self:
-            return None if self._kept is None else sampled_edges_of(self._kept, metadata)
+        with closing(self):
+            if self._kept is None:
+                return None
+            return sampled_edges_of(self._kept, metadata, parallel=_may_be_parallel(run))
 
 
-def sampled_edges_of(kept: HalfEdgesByRange, metadata: GraphMetadata) -> SampledEdges:
-    """Return the edges of a graph by source from its half-edges."""
+def _may_be_parallel(run: Store) -> bool:
+    """Return whether two edges may have the same ends: not if validation has looked, and found none."""
+    if not run.exists(layout.VALIDATION_REPORT):
+        return True
+    metrics = read_validation_report(run).get("metrics", {})
+    counts = [one.get("parallel_edges") for one in metrics.get("graph", ({},))]
+    counts += [one.get("duplicate_edges") for one in metrics.get("edge_types", ())]
+    return any(count != 0 for count in counts)  # None if it was not measured
+
+
+def sampled_edges_of(kept: HalfEdgesByRange, metadata: GraphMetadata, *, parallel: bool) -> SampledEdges:
+    """Return the edges of a graph by source from its half-edges.
+
+    Args:
+        kept: The half-edges.
+        metadata: The graph's metadata.
+        parallel: Whether two edges may have the same source and the same destination.
+    """
     numbers = GroupNumbers.of_graph(metadata)
     first = np.zeros(numbers.num_nodes + 1, np.int64)
     bounds = [*accumulate(kept.num_edges, initial=0)]
@@ -88,7 +107,7 @@ def sampled_edges_of(kept: HalfEdgesByRange, metadata: GraphMetadata) -> Sampled
         _place(rows[: len(dense)], dense, bounds[number], after, places, groups)
 
     deque(map_in_threads(place, range(len(kept.num_edges))), maxlen=0)
-    return numbers.numbered(first, groups, group_sizes, parallel=kept.parallel)
+    return numbers.numbered(first, groups, group_sizes, parallel=parallel)
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from contextlib import closing
 from dataclasses import replace
 from errno import ENOSPC
 from functools import partial
@@ -25,6 +26,7 @@ from partition_ops.jobs.whole_job import _Job, run_job
 from partition_ops.stages.partition import partition, training
 from partition_ops.stages.partition.engine import find_engine, objective_of
 from partition_ops.stages.partition.engines import auto
+from partition_ops.stages.partition.incremental import repartition
 from partition_ops.stages.partition.multilevel import tries
 from partition_ops.stages.partition.multilevel.descend import cost_of, descend
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of, cut_weight
@@ -272,20 +274,29 @@ def test_partition_keeps_the_figures_that_quality_would_compute(tmp_path: Path) 
     assert report(1) == report(1, anew=True)
 
 
-def test_a_job_computes_the_figures_once_while_it_converts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+LEFT_FOR_LATER = {  # what a job does not call because of what it has left, and how to leave nothing
+    "figures": (quality_training, "model_of_run", partition, "keep_traffic"),
+    "edges": (sampled_edges, "read_sampled_edges", KeptHalfEdges, "take"),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_FOR_LATER)
+def test_a_job_does_not_do_again_what_it_has_left(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are scratch: quality computes them again if they are not there, with the same result."""
+    """It is done again if nothing was left, with the same result."""
+    unused_in, unused, left_in, left = LEFT_FOR_LATER[name]
     source = open_store(str(few_seeds("train_mask").write(tmp_path / "graph")))
     once, again = (open_store(str(tmp_path / name)) for name in ("once", "again"))
     config = RunConfig(num_parts=PARTS, sampling=SMALL_BATCHES, on_defect="drop")
     with monkeypatch.context() as patched:
-        patched.setattr(quality_training, "model_of_run", None)
+        patched.setattr(unused_in, unused, None)
         run_job(config, source, once)
     assert not once.exists(layout.KEPT_TRAINING)
-    monkeypatch.setattr(partition, "keep_traffic", lambda problem, parts: None)
+    monkeypatch.setattr(left_in, left, lambda *arguments: None)
     run_job(config, source, again)
-    assert again.read_bytes(layout.QUALITY_REPORT) == once.read_bytes(layout.QUALITY_REPORT)
+    for key in (layout.QUALITY_REPORT, *(one.key for one in once.list(f"{layout.ASSIGNMENT}/"))):
+        assert again.read_bytes(key) == once.read_bytes(key)
 
 
 def test_a_job_fails_if_what_runs_beside_its_stages_does(
@@ -323,19 +334,39 @@ def test_work_that_was_left_ends_before_a_job_publishes(tmp_path: Path) -> None:
     assert order == ["work", "publish"]
 
 
-def test_a_job_reads_no_edges_for_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are those that `prepare` has left; the partitions are those of edges that are read."""
+@pytest.mark.parametrize("objective", ["cut", "train"])
+def test_the_file_of_half_edges_is_gone_before_an_engine_works(tmp_path: Path, objective: str) -> None:
+    """Also without a train node, and if the model is not needed."""
+    graph = few_seeds("train_mask", share=0.0)
+    source, run = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "run"))
+    there: list[int] = []
+
+    def look(*arguments: Any) -> Any:
+        there.append(len([*(tmp_path / "temporary").iterdir()]))
+        return repartition.repartition(*arguments)
+
+    (tmp_path / "temporary").mkdir()
+    with pytest.MonkeyPatch.context() as patched, closing(KeptHalfEdges()) as kept:
+        patched.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+        prepare_graph(PrepareConfig(), source, run, half_edges=kept)
+        assert len([*(tmp_path / "temporary").iterdir()]) == 1
+        patched.setattr(partition, "repartition", look)
+        partition_nodes(PartitionConfig(num_parts=2, objective=objective), source, run, half_edges=kept)
+    assert there == [0]
+
+
+def test_a_job_that_fails_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> None:
+        assert [*(tmp_path / "temporary").iterdir()]  # the half-edges
+        raise UsageError("no")
+
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(partition, "check_options", fail)
     source = open_store(str(few_seeds("train_mask").write(tmp_path / "graph")))
-    kept, read = (open_store(str(tmp_path / name)) for name in ("kept", "read"))
-    config = RunConfig(num_parts=PARTS, sampling=SMALL_BATCHES, on_defect="drop")
-    with monkeypatch.context() as patched:
-        patched.setattr(sampled_edges, "read_sampled_edges", None)
-        run_job(config, source, kept)
-    monkeypatch.setattr(KeptHalfEdges, "take", lambda self, metadata: None)
-    run_job(config, source, read)
-    assert read.read_bytes(layout.QUALITY_REPORT) == kept.read_bytes(layout.QUALITY_REPORT)
-    for one in kept.list(f"{layout.ASSIGNMENT}/"):
-        assert read.read_bytes(one.key) == kept.read_bytes(one.key)
+    with pytest.raises(UsageError, match="no") as caught:
+        run_job(RunConfig(num_parts=2, on_defect="drop"), source, open_store(str(tmp_path / "run")))
+    assert not [*(tmp_path / "temporary").iterdir()], caught.tb  # which still refers to the job
 
 
 @pytest.mark.parametrize("content", [b"{", b"{}"])

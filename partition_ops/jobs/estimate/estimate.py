@@ -301,7 +301,8 @@ def _disks(
 ) -> tuple[Shortage, ...]:
     """Return the disks that fill up, at the stage that needs most.
 
-    Output and scratch stay; temporary files last as long as their stage.
+    Output and scratch stay; temporary files last as long as their stage, those of ``prepare`` until
+    ``partition`` has taken them, before it writes any.
     """
     kept, most = -present, []
     for stage in found:

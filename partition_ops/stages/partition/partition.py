@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -90,6 +90,8 @@ def partition_nodes(
         problem = Problem(limited, metadata, destination, source, progress=progress or NoProgress())
         if objective_of(config, metadata) == TRAIN:
             problem = with_traffic(problem, half_edges)
+        if half_edges is not None:
+            half_edges.close()  # the engine may need the room
         stack.enter_context(set_aside(problem.traffic))
         give_back_freed_memory()  # of the edges; the engine needs arrays of other sizes
         with problem.progress.step(f"Partitioning with {engine.name}", 1, "graph") as advance:
@@ -120,9 +122,7 @@ def partition_nodes(
         options |= {**config.incremental_options(), "previous": earlier.digest}
     after = ["prepare"] if engine.needs_graph else []
     outputs = [layout.ASSIGNMENT]
-    with half_edges or nullcontext(), ExitStack() as stack:
-        if half_edges is not None and objective_of(config, metadata) != TRAIN:
-            half_edges.close()  # before the engine needs the room
+    with ExitStack() as stack:
         done = Task("partition", destination, work, options=options, after=after, outputs=outputs).run()
         if rest:
             beside(partial(_finish, stack.pop_all(), rest[0]))

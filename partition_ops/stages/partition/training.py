@@ -33,7 +33,7 @@ def with_traffic(problem: Problem, half_edges: KeptHalfEdges | None = None) -> P
 
     Args:
         problem: The problem.
-        half_edges: Where ``prepare`` may have left the edges; otherwise they are read from the input.
+        half_edges: Where ``prepare`` may have left the edges; if it has not, they are read from the input.
 
     Raises:
         UsageError: The train nodes that the options name do not exist.
@@ -54,7 +54,7 @@ def with_traffic(problem: Problem, half_edges: KeptHalfEdges | None = None) -> P
     train = read_train_nodes(source, metadata, types)
     if not train.any():
         return problem
-    edges = None if half_edges is None else half_edges.take(metadata)
+    edges = None if half_edges is None else half_edges.take(metadata, problem.artifacts)
     if edges is None:
         hidden = ListedEdges(problem.artifacts, layout.DROPPED).ids(metadata)
         edges = read_sampled_edges(source, metadata, hidden)

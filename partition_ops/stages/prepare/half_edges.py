@@ -91,7 +91,7 @@ class HalfEdges(Ranges):
         self._room.append(room)
 
     def places(self) -> list[Place]:
-        """Return the place of each block, in the order of `bounds`."""
+        """Return the place of each block, ascending."""
         return sorted(place for place, *_ in self._blocks)
 
     def bounds(self) -> Counts:
@@ -111,7 +111,10 @@ class HalfEdges(Ranges):
                 target.write(array.data)
 
     def read(self, number: int) -> tuple[Rows, Neighbours]:
-        """Return rows and neighbours of all half-edges of a range, block after block."""
+        """Return rows and neighbours of all half-edges of a range, block after block.
+
+        After `bounds`, the blocks are in the order of their places.
+        """
         self._room.clear()  # no more blocks are added
         counts = [int(bounds[number + 1] - bounds[number]) for _, _, bounds in self._blocks]
         rows, neighbours = (np.empty(sum(counts), dtype) for dtype in self.dtypes)

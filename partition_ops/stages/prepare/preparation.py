@@ -55,20 +55,14 @@ class Preparation:
         self.width = neighbour_bytes(self.nodes, sum(metadata.num_edges))
 
     def write(
-        self,
-        reader: EdgeReader,
-        writer: ArtifactWriter,
-        kept: KeptHalfEdges | None = None,
-        *,
-        parallel: bool = True,
+        self, reader: EdgeReader, writer: ArtifactWriter, kept: KeptHalfEdges | None = None
     ) -> Counters:
         """Write the graph, in one process; return the figures of the stage.
 
         Args:
             reader: Reads the edges.
             writer: Writes the graph.
-            kept: Where to leave the half-edges.
-            parallel: Whether two edges may have the same ends, for these.
+            kept: Where to leave the half-edges, whose file then stays.
         """
         found: list[tuple[Counts, Degrees, Degrees]] = []
 
@@ -82,7 +76,7 @@ class Preparation:
             file = stack.enter_context((scratch / "half_edges").open("w+b", buffering=0))
             dealt = HalfEdges(file.fileno(), self.nodes, self.shift)
             self.deal(dealt, reader, chunks)
-            sizes = np.diff(dealt.bounds(), axis=1)
+            sizes = np.diff(dealt.bounds(), axis=1)  # in the order of blocks, as `read` is from now on
             counters = self.write_graph(writer, write_neighbours, lambda: int(found[0][0].sum()))
             if kept is not None:
                 loops, _, in_degrees = found[0]
@@ -90,9 +84,7 @@ class Preparation:
                 ends_here = np.add.reduceat(in_degrees, starts) if starts else np.zeros(0, np.int64)
                 edges = (sizes.sum(axis=0) - ends_here + loops).tolist()
                 types = [chunks[number].edge_type_id for number, _ in dealt.places()]
-                kept.keep(
-                    HalfEdgesByRange(self.shift, sizes, types, parallel, edges, dealt.read), stack.pop_all()
-                )
+                kept.keep(HalfEdgesByRange(self.shift, sizes, types, edges, dealt.read), stack.pop_all())
             return counters
 
     def deal(self, dealt: HalfEdges, reader: EdgeReader, chunks: Sequence[EdgeChunk]) -> None:

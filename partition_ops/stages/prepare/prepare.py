@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.dropped_edges import ListedEdges
-from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, input_objects
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.edges import EdgeReader
@@ -44,8 +43,8 @@ def prepare_graph(
         source: Root of the input graph; its edges are read once.
         destination: Root of the run.
         progress: Shows the edges read.
-        half_edges: Where to leave them for ``partition`` in this process. Nothing is left if edges are hidden
-            from the partitioner, or if there are several tasks.
+        half_edges: Where to leave them for ``partition`` in this process. Nothing is left if validation has
+            excluded edges, with several tasks, with the format ``parmetis``, or if the task is done already.
 
     Returns:
         The numbers of nodes, of half-edges, and of self-loops left out.
@@ -55,9 +54,9 @@ def prepare_graph(
 
     Peak memory: 32 bytes a node, and for each core a block of edges with a copy. Or, if that is more, for
     each core 20 bytes a half-edge of one of 512 or more ranges of nodes, and 8 of five others (up to twice
-    that beyond 2**31 nodes). 12 to 16 bytes an edge go through a temporary file (below ``TMPDIR``). With
-    ``config.prepare_tasks`` above 1, this does the tasks of `Spread` that are not done, one after another,
-    and then `Spread.join`.
+    that beyond 2**31 nodes). 12 to 16 bytes an edge go through a temporary file (below ``TMPDIR``), which
+    stays until ``half_edges`` is taken or closed. With ``config.prepare_tasks`` above 1, this does the tasks
+    of `Spread` that are not done, one after another, and then `Spread.join`.
     """
     if config.format == "parmetis":
         return prepare_text_task(
@@ -79,8 +78,7 @@ def prepare_graph(
             return spread.join(writer)
         reader = EdgeReader(source, metadata, hidden.ids(metadata))
         kept = None if hidden.digests[layout.EXCLUDED] else half_edges  # training reads the excluded ones
-        preparation = Preparation(metadata, progress or NoProgress())
-        return preparation.write(reader, writer, kept, parallel=_may_be_parallel(destination))
+        return Preparation(metadata, progress or NoProgress()).write(reader, writer, kept)
 
     task = Task(
         "prepare",
@@ -92,12 +90,3 @@ def prepare_graph(
         requires=tuple if spread is None else spread.required,
     )
     return task.run() if spread is None else spread.run_last(task)
-
-
-def _may_be_parallel(destination: Store) -> bool:
-    """Return whether two edges may have the same ends, as far as validation has found."""
-    if not destination.exists(layout.VALIDATION_REPORT):
-        return True
-    metrics = read_validation_report(destination)["metrics"]
-    among = [one["parallel_edges"] for one in metrics["graph"]]
-    return any([*among, *(one["duplicate_edges"] for one in metrics["edge_types"])])

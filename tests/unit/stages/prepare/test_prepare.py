@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 
 from partition_ops.artifacts import layout, parhip
+from partition_ops.artifacts.dropped_edges import ListedEdges
 from partition_ops.artifacts.parhip import (
     NARROW_VERSION,
     offset_reader,
@@ -26,9 +30,9 @@ from partition_ops.stages.prepare.options import PrepareConfig
 from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
-from partition_ops.storage import open_store
+from partition_ops.storage import Store, open_store
 from partition_ops.traffic import sampled_edges
-from partition_ops.traffic.kept_half_edges import KeptHalfEdges
+from partition_ops.traffic.kept_half_edges import HalfEdgesByRange, KeptHalfEdges, _may_be_parallel
 from partition_ops.traffic.sampled_edges import SampledEdges, read_sampled_edges
 from tests.graphs import SHAPES, Edges, SmallGraph, library
 from tests.strategies import graphs
@@ -45,6 +49,17 @@ def homogeneous(graph: SmallGraph) -> tuple[np.ndarray, np.ndarray, int]:
         src += [first[source] + i for i in edges.src]
         dst += [first[destination] + i for i in edges.dst]
     return np.array(src, np.int64), np.array(dst, np.int64), total
+
+
+def check_edges(kept: KeptHalfEdges, source: Store, run: Store, dropped: Mapping[int, Any]) -> None:
+    """Compare the edges that were kept with those that are read."""
+    metadata = load_metadata(source)
+    found, expected = kept.take(metadata, run), read_sampled_edges(source, metadata, dropped)
+    assert found is not None and kept.take(metadata, run) is None
+    for one in fields(SampledEdges):
+        taken, read = getattr(found, one.name), getattr(expected, one.name)
+        assert taken.dtype == read.dtype
+        np.testing.assert_array_equal(taken, read)
 
 
 def check(graph: SmallGraph, folder: Path) -> None:
@@ -64,13 +79,7 @@ def check(graph: SmallGraph, folder: Path) -> None:
     in_degrees = np.load(destination.local_copy(layout.PREPARED_IN_DEGREES))
     np.testing.assert_array_equal(in_degrees, np.bincount(dst, minlength=nodes))
     assert result.counters["self_loops"] == loops.sum()
-    metadata = load_metadata(source)
-    edges, expected_edges = kept.take(metadata), read_sampled_edges(source, metadata)
-    assert edges is not None and kept.take(metadata) is None
-    for one in fields(SampledEdges):
-        taken, read = getattr(edges, one.name), getattr(expected_edges, one.name)
-        assert taken.dtype == read.dtype
-        np.testing.assert_array_equal(taken, read)
+    check_edges(kept, source, destination, {})
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -88,6 +97,49 @@ def test_ranges_of_many_nodes(tmp_path: Path, bits: int, monkeypatch: pytest.Mon
     check(library(papers=300), tmp_path)
 
 
+@pytest.mark.parametrize("shift", [2, 17])  # rows of 16 bits, and of 32
+@pytest.mark.parametrize("on_defect", ["drop", "warn"])
+def test_edges_of_many_blocks(
+    tmp_path: Path, shift: int, on_defect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("partition_ops.chunked.edges.BLOCK_ROWS", 20)
+    monkeypatch.setattr("partition_ops.stages.prepare.preparation.range_shift", lambda nodes: shift)
+    random = np.random.default_rng(shift)
+    ends = random.integers(0, 30, (3, 2, 150))
+    types = dict(zip(("a:r:a", "a:s:a", "a:t:b"), ends, strict=True))  # with duplicates and self-loops
+    graph = SmallGraph({"a": 30, "b": 30}, {name: Edges(*pair.tolist()) for name, pair in types.items()})
+    source, destination = open_store(str(graph.write(tmp_path / "graph"))), open_store(str(tmp_path / "o"))
+    validate_graph(ValidateConfig(on_defect=on_defect), source, destination)
+    dropped = ListedEdges(destination, layout.DROPPED).ids(load_metadata(source))
+    assert len(dropped) == (3 if on_defect == "drop" else 0)
+    kept = KeptHalfEdges()
+    prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
+    check_edges(kept, source, destination, dropped)
+
+
+def test_half_edges_that_are_kept_replace_those_before(tmp_path: Path) -> None:
+    closed: list[str] = []
+    with closing(KeptHalfEdges()) as kept:
+        for name in ("first", "second"):
+            with ExitStack() as stack:
+                stack.callback(closed.append, name)
+                by_range = HalfEdgesByRange(0, np.zeros((0, 0), np.int64), [], [], lambda number: None)
+                kept.keep(by_range, stack.pop_all())
+        assert closed == ["first"]
+    assert closed == ["first", "second"]
+
+
+@pytest.mark.parametrize("metrics", [None, {}, {"graph": [{"parallel_edges": None}], "edge_types": []}])
+def test_parallel_edges_are_looked_for_if_nothing_says_that_there_are_none(
+    tmp_path: Path, metrics: dict[str, Any] | None
+) -> None:
+    run = open_store(str(tmp_path))
+    run.write_json(
+        layout.VALIDATION_REPORT, {"files": []} | ({} if metrics is None else {"metrics": metrics})
+    )
+    assert _may_be_parallel(run)
+
+
 def test_half_edges_are_a_file_until_they_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
@@ -95,12 +147,12 @@ def test_half_edges_are_a_file_until_they_are_taken(tmp_path: Path, monkeypatch:
     library(papers=300).write(tmp_path / "graph")
     prepare_graph(PrepareConfig(), source, destination)
     assert not [*(tmp_path / "temporary").iterdir()]
-    with KeptHalfEdges() as kept:
+    with closing(KeptHalfEdges()) as kept:
         forget_task(destination, "prepare")
         prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
         assert len([*(tmp_path / "temporary").iterdir()]) == 1
     assert not [*(tmp_path / "temporary").iterdir()]
-    assert kept.take(load_metadata(source)) is None
+    assert kept.take(load_metadata(source), destination) is None
 
 
 @pytest.mark.parametrize("name", ["clean", "duplicate", "parallel"])
@@ -116,7 +168,7 @@ def test_parallel_edges_are_looked_for_if_validation_has_found_some(tmp_path: Pa
         looked: list[bool] = []
         find = sampled_edges.has_parallel_edges
         patched.setattr(sampled_edges, "has_parallel_edges", lambda *one: looked.append(True) or find(*one))
-        found = kept.take(metadata)
+        found = kept.take(metadata, destination)
     assert found is not None and bool(looked) == (name != "clean")
     assert len(found.joined) == (name != "clean") + (name == "parallel")
     np.testing.assert_array_equal(found.joined, read_sampled_edges(source, metadata).joined)
@@ -128,7 +180,7 @@ def test_half_edges_without_those_that_training_reads_are_not_kept(tmp_path: Pat
     validate_graph(ValidateConfig(on_defect="exclude"), source, destination)
     kept = KeptHalfEdges()
     prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
-    assert kept.take(load_metadata(source)) is None
+    assert kept.take(load_metadata(source), destination) is None
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
