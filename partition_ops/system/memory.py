@@ -58,10 +58,12 @@ def keep_freed_memory(memory: int | None = None) -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Give freed memory back to the kernel, also between what is in use, with glibc.
+    """Give freed memory back to the kernel: of Arrow, and with glibc also between what is in use.
 
     It is called where much has been freed and other sizes follow. docs/decisions/tricks.md has what it saves.
     """
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()  # kept for the next file
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -82,6 +82,25 @@ def test_freed_memory_between_arrays_in_use_is_given_back() -> None:
     assert int(done.stdout) > 200  # MiB, of 255
 
 
+BUFFERS = """
+import numpy as np, psutil, pyarrow as pa
+from partition_ops.system.memory import give_back_freed_memory
+
+buffers = [pa.allocate_buffer(1 << 17) for _ in range(2048)]
+for buffer in buffers:
+    np.frombuffer(buffer, np.uint8).sum()
+del buffers, buffer
+before = psutil.Process().memory_info().rss
+give_back_freed_memory()
+print((before - psutil.Process().memory_info().rss) >> 20)
+"""
+
+
+def test_memory_that_arrow_keeps_for_the_next_file_is_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", BUFFERS], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 200  # MiB, of 256
+
+
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
     with monkeypatch.context() as patched:
