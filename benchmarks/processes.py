@@ -18,7 +18,8 @@ from typing import Any
 
 import psutil
 
-WATCH_SECONDS = 0.05
+WATCH_SECONDS = 0.05  # between two samples, or more
+WATCH_SHARE = 0.02  # of a processor that they may take: they would slow down what is measured
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,14 @@ class MemoryWatch:
         self._thread.start()
 
     def _look(self) -> None:
-        while not self._ended.wait(WATCH_SECONDS):
+        pause = WATCH_SECONDS
+        while not self._ended.wait(pause):
+            began = time.thread_time()
             with suppress(psutil.Error):
                 family = [self._process, *self._process.children(recursive=True)]
                 found = _alone(family[0]) if len(family) == 1 else _together(family)
                 self._peak, self._anonymous = max(self._peak, found[0]), max(self._anonymous, found[1])
+            pause = max(WATCH_SECONDS, (time.thread_time() - began) / WATCH_SHARE)
 
     def stop(self) -> tuple[int, int]:
         """Return the largest samples in bytes: resident, and resident but for files."""

@@ -12,7 +12,7 @@ from partition_ops.artifacts.stage import scratch_of_others
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import InvalidInputError
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.store import sha256_of, sha256_of_object
+from partition_ops.storage.store import sha256_of_object
 from partition_ops.system.parallel import map_in_threads
 
 Record = dict[str, Any]
@@ -160,6 +160,15 @@ def damaged_artifacts(
     return [entry["key"] for entry, other in zip(listed, differences, strict=True) if other]
 
 
+def digests_of(destination: Store, task: str) -> dict[str, str]:
+    """Return the SHA-256 of each artifact of a task, in hex, by key.
+
+    Raises:
+        InvalidInputError: The task has not been done, or its record is broken.
+    """
+    return {entry["key"]: str(entry["sha256"]) for entry in read_record(destination, task)["artifacts"]}
+
+
 def checked_copies(destination: Store, task: str, keys: Sequence[str]) -> list[Path]:
     """Return local copies of artifacts of a task, whose content is what the task wrote.
 
@@ -168,21 +177,18 @@ def checked_copies(destination: Store, task: str, keys: Sequence[str]) -> list[P
 
     Peak memory: a block of a file.
     """
-    listed = {entry["key"]: entry["sha256"] for entry in read_record(destination, task)["artifacts"]}
-
-    def differs(key: str) -> bool:
-        return sha256_of(destination.local_copy(key)) != str(listed[key])
-
-    other = [key for key, differ in zip(keys, map_in_threads(differs, keys), strict=True) if differ]
-    if other:
+    digests = digests_of(destination, task)
+    copies = [*map_in_threads(lambda key: destination.checked_copy(key, digests[key]), keys)]
+    found = [copy for copy in copies if copy is not None]
+    if len(found) < len(keys):
         forget_task(destination, task)
         raise InvalidInputError(
-            f"{destination.uri_of(other[0])} is damaged",
+            f"{destination.uri_of(keys[copies.index(None)])} is damaged",
             found="other content",
             expected=f"what the task {task!r} wrote",
             remedy=f"Run {task!r} again, then this task: clear both in Airflow, or run the command again.",
         )
-    return [destination.local_copy(key) for key in keys]
+    return found
 
 
 def is_scratch(key: str) -> bool:

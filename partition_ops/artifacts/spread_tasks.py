@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.cost import shares
-from partition_ops.artifacts.records import forget_task, remove_leftovers
+from partition_ops.artifacts.records import digests_of, forget_task, remove_leftovers
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, Work, no_work
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
@@ -164,6 +164,14 @@ class SpreadTasks:
         for number in self.numbers:
             yield self._scatter_task(number)
             yield self._gather_task(number)
+
+    def fetch_blocks(self, number: int) -> None:
+        """Begin to fetch what the scatters found of a range; `checked_copies` of them come next."""
+        digests: dict[str, str] = {}
+        for group in self.numbers:
+            digests |= digests_of(self.destination, f"{self.scatter_name}{group}")
+        keys = [layout.spread_block(self.folder, group, number) for group in self.numbers]
+        self.destination.fetch_ahead(keys, digests)
 
     def forget(self) -> None:
         """Remove what the tasks have written, also those of a call with more tasks."""

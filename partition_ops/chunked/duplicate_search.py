@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -278,11 +278,14 @@ class Keys:
     """Keys of some edges of one type."""
 
     values: Ids  # (n,) int64, the pair of nodes with the direction in the last bit
-    places: Ids | int  # (n,) int64, place of each edge; or the first place, if they are consecutive
+    # (n,) int64, place of each edge; or what reads them; or the first place, if they are consecutive
+    places: Ids | Callable[[], Ids] | int
 
     def place(self, rows: Ids) -> Ids:
         """Return the places of some rows."""
-        return rows + self.places if isinstance(self.places, int) else self.places[rows]
+        if isinstance(self.places, int):
+            return rows + self.places
+        return (self.places() if callable(self.places) else self.places)[rows]
 
 
 @dataclass(frozen=True)

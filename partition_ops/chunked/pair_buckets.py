@@ -10,13 +10,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.duplicate_search import Keys, PairGroups, split_keys
+from partition_ops.system.positioned import read_at
 
 Ids = npt.NDArray[np.int64]
 SEGMENT_EDGES = 1 << 18
@@ -124,6 +126,37 @@ class PairWriter:
             target.write(self.streams[number].read(size))
 
 
+@dataclass(frozen=True)
+class _Segments:
+    """The pieces of a range in one object, in order."""
+
+    path: Path  # local copy of the object
+    types: Ids  # (segments,) int64, the edge type of each
+    firsts: Ids  # (segments,) int64, its first place
+    begins: Ids  # (segments,) int64, its first byte
+    ends: npt.NDArray[np.uint32]  # (segments, buckets + 1), its number of edges before each bucket
+
+    def pieces(self, bucket: int, type_id: int) -> _Pieces:
+        """Return where the edges of a type in a bucket are."""
+        before, after = self.ends[:, bucket].astype(np.int64), self.ends[:, bucket + 1].astype(np.int64)
+        some = np.flatnonzero((self.types == type_id) & (after > before))
+        begins, before = self.begins[some], before[some]
+        places = begins + self.ends[some, -1].astype(np.int64) * KEY_BYTES + before * PLACE_BYTES
+        return _Pieces(
+            self.path, begins + before * KEY_BYTES, places, after[some] - before, self.firsts[some]
+        )
+
+
+class _Pieces(NamedTuple):
+    """Pieces of an object, each an entry: of keys, and of their places."""
+
+    path: Path
+    keys: Ids  # first byte of the keys
+    places: Ids  # first byte of their places
+    counts: Ids  # number of keys
+    firsts: Ids  # first place of the segment
+
+
 class PairReader:
     """Reads the keys of one range.
 
@@ -140,34 +173,50 @@ class PairReader:
     """
 
     def __init__(self, number: int, ranges: int, files: Sequence[tuple[Ids, Path]]) -> None:
-        self._files = [path for _, path in files]
-        self._segments: list[list[tuple[int, int, Ids, int]]] = []
+        self._files = []
         self.sizes = []
         buckets: Ids = np.zeros(1, np.int64)
-        for index, _ in files:
+        for index, path in files:
             self.buckets = (index.shape[1] - 2) // ranges
             counts = index[:, 2 + number * self.buckets : 2 + (number + 1) * self.buckets]
-            ends = np.cumsum(counts.sum(axis=1)) * (KEY_BYTES + PLACE_BYTES)
-            begins = [0, *ends.tolist()]
-            rows = zip(index[:, 0].tolist(), index[:, 1].tolist(), counts, begins, strict=False)
-            self._segments.append([*rows])
-            self.sizes.append(begins[-1])
+            ends = np.zeros((len(index), self.buckets + 1), np.uint32)
+            np.cumsum(counts, axis=1, out=ends[:, 1:])
+            begins = np.cumsum([0, *ends[:, -1].tolist()]) * (KEY_BYTES + PLACE_BYTES)
+            types, firsts = index[:, 0].copy(), index[:, 1].copy()
+            self._files.append(_Segments(path, types, firsts, begins[:-1], ends))
+            self.sizes.append(int(begins[-1]))
             buckets = buckets + counts.sum(axis=0)
         self.edges, self.largest_bucket = int(buckets.sum()), int(buckets.max())
 
     def read(self, bucket: int, type_ids: Sequence[int]) -> dict[int, list[Keys]]:
-        """Return the keys of the edges of some types in a bucket, with their places; 16 bytes an edge."""
-        found: dict[int, list[Keys]] = {}
-        for path, segments in zip(self._files, self._segments, strict=True):
-            with path.open("rb", buffering=0) as stream:
-                for type_id, first, counts, begin in segments:
-                    count = int(counts[bucket])
-                    if not count or type_id not in type_ids:
-                        continue
-                    before, total = int(counts[:bucket].sum()), int(counts.sum())
-                    stream.seek(begin + before * KEY_BYTES)
-                    keys = np.fromfile(stream, np.int64, count)
-                    stream.seek(begin + total * KEY_BYTES + before * PLACE_BYTES)
-                    places = np.fromfile(stream, np.uint32, count)
-                    found.setdefault(type_id, []).append(Keys(keys, places + np.int64(first)))
+        """Return the keys of the edges of some types in a bucket, 8 bytes each.
+
+        Their places are read when they are asked for, which is only where keys are equal.
+        """
+        found = {}
+        for type_id in type_ids:
+            pieces = [file.pieces(bucket, type_id) for file in self._files]
+            keys = _read(np.int64, [(one.path, one.keys, one.counts) for one in pieces])
+            if len(keys):
+                found[type_id] = [Keys(keys, partial(_places, pieces))]
         return found
+
+
+def _places(pieces: Sequence[_Pieces]) -> Ids:
+    """Return (n,) int64, the places of the keys of pieces."""
+    places: Ids = _read(np.uint32, [(one.path, one.places, one.counts) for one in pieces]).astype(np.int64)
+    firsts = np.concatenate([one.firsts for one in pieces])
+    places += np.repeat(firsts, np.concatenate([one.counts for one in pieces]))
+    return places
+
+
+def _read(dtype: npt.DTypeLike, files: Sequence[tuple[Path, Ids, Ids]]) -> npt.NDArray[Any]:
+    """Return the numbers of pieces end to end; each file has its pieces' first bytes and their counts."""
+    found = np.empty(sum(int(counts.sum()) for _, _, counts in files), dtype)
+    at = 0
+    for path, begins, counts in files:
+        with path.open("rb", buffering=0) as stream:
+            for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
+                read_at(stream.fileno(), found[at : at + count], begin)
+                at += count
+    return found

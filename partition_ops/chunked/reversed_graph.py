@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -67,8 +67,8 @@ class _ReversedGraph(SplitStore):
         own = self._local.stat(key) if key == METADATA else None
         return replace(found, size=own.size, tag=f"{found.tag}-reversed") if found and own else found
 
-    def fetch_ahead(self, keys: Iterable[str]) -> None:
-        self._store.fetch_ahead(key for key in keys if key != METADATA)
+    def fetch_ahead(self, keys: Iterable[str], digests: Mapping[str, str] | None = None) -> None:
+        self._store.fetch_ahead((key for key in keys if key != METADATA), digests)
 
     def names(self) -> builtins.list[str]:
         return self._store.names()

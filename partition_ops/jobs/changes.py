@@ -16,7 +16,6 @@ from partition_ops.jobs.open_graph import Opener, graph_made_for, ingestion_of
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.storage import Store, StoredObject
-from partition_ops.storage.store import sha256_of
 from partition_ops.storage.uris import split_uri
 
 SHOWN = 3
@@ -83,7 +82,7 @@ def find_changes(source: Store, run: Store, *, wanted: RunConfig | None = None) 
             changed.append(path)
         elif tags.get(path) != now[path].tag:
             compared += 1
-            if sha256_of(source.local_copy(path)) != before[path]["sha256"]:
+            if source.checked_copy(path, before[path]["sha256"]) is None:
                 changed.append(path)
     return Changes(
         added=sorted(now.keys() - before.keys()),

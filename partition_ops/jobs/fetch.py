@@ -244,9 +244,9 @@ def _check_listed(output: Store, entry: Entry) -> None:
 
 
 def _copy(output: Store, entry: Entry) -> Path:
-    """Return a local copy of an artifact."""
+    """Return a local copy of an artifact, whatever its content."""
     try:
-        return output.local_copy(entry["key"])
+        return output.checked_copy(entry["key"], entry["sha256"]) or output.local_copy(entry["key"])
     except InvalidInputError as error:
         if output.exists(entry["key"]):
             raise

@@ -44,9 +44,13 @@ class FetchCache:
 
     The first use makes the folder, with mode 0700, below ``TMPDIR``. `close` removes it, or else the exit of
     the interpreter; later commands remove the folders of killed processes. Several threads can use a cache.
+
+    Attributes:
+        digests: The SHA-256 of copies, in hex, as far as it is known.
     """
 
     def __init__(self) -> None:
+        self.digests: dict[Path, str] = {}
         self._lock = threading.Lock()
         self._key_locks: dict[str, threading.Lock] = {}
         self._ahead: list[ThreadPoolExecutor] = []
@@ -69,7 +73,8 @@ class FetchCache:
 
         Args:
             key: Key of the object in the bucket.
-            fetch: Downloads the object into a file. If it raises, nothing is kept.
+            fetch: Downloads the object into a file, and may return its SHA-256, in hex. If it raises, nothing
+                is kept.
         """
         path = self._path(key)
         with self._lock:
@@ -78,8 +83,10 @@ class FetchCache:
             if not path.exists():
                 partial = self.new_file()
                 try:
-                    fetch(partial)
+                    digest = fetch(partial)
                     partial.replace(path)
+                    if isinstance(digest, str) and digest:
+                        self.digests[path] = digest
                 finally:
                     partial.unlink(missing_ok=True)
         return path
@@ -116,7 +123,9 @@ class FetchCache:
     def forget(self, key: str) -> None:
         """Remove the copy of an object that has been replaced; open files remain readable."""
         if self._folder is not None:
-            self._path(key).unlink(missing_ok=True)
+            path = self._path(key)
+            self.digests.pop(path, None)
+            path.unlink(missing_ok=True)
 
     def close(self) -> None:
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
@@ -44,6 +44,7 @@ from partition_ops.storage.store import (
     Store,
     StoredObject,
     check_key,
+    sha256_of,
 )
 from partition_ops.system.parallel import map_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
@@ -209,15 +210,29 @@ class S3Reader(Store):
             self._connection.known.learn(known.entry, full, data)
         return data
 
-    def fetch_ahead(self, keys: Iterable[str]) -> None:
-        self._connection.cache.fetch_ahead(keys, self.local_copy)
+    def fetch_ahead(self, keys: Iterable[str], digests: Mapping[str, str] | None = None) -> None:
+        def fetch(key: str) -> Path | None:
+            return self.local_copy(key) if digests is None else self.checked_copy(key, digests[key])
+
+        self._connection.cache.fetch_ahead(keys, fetch)
 
     def local_copy(self, key: str) -> Path:
+        return self._copy_of(key, "")
+
+    def checked_copy(self, key: str, sha256: str) -> Path | None:
+        path = self._copy_of(key, sha256)
+        digests = self._connection.cache.digests
+        if digests.get(path) != sha256:
+            digests[path] = sha256_of(path)
+        return path if digests[path] == sha256 else None
+
+    def _copy_of(self, key: str, sha256: str) -> Path:
+        """Return the local copy, which is compared with a digest first, if there is one."""
         full, known = self._state(key)
         if known is not None and known.data is not None:
             data = known.data
             return self._connection.cache.fetch(full, lambda path: path.write_bytes(data))
-        return self._connection.cache.fetch(full, lambda path: self._fetch(key, path))
+        return self._connection.cache.fetch(full, lambda path: self._fetch(key, path, sha256))
 
     def _state(self, key: str) -> tuple[str, Known | None]:
         """Return the full key of an object, and what is known of it; wait for its upload if necessary."""
@@ -272,7 +287,8 @@ class S3Reader(Store):
                 raise missing_bucket(self.uri, self._client.meta.endpoint_url) from error
         self._connection.bucket_seen = True
 
-    def _fetch(self, key: str, path: Path) -> None:
+    def _fetch(self, key: str, path: Path, sha256: str) -> str:
+        """Download an object; return its SHA-256 if it is the one given, which saves the MD5 of the ETag."""
         known = self._connection.known.find(self._settled(key))
         entry = known.entry if known is not None else self._head(key)
         if entry is None:
@@ -280,7 +296,10 @@ class S3Reader(Store):
         with self._explain_errors(key), self._step("Downloading", key, entry.size) as advance:
             place = self._place(key, advance)
             download(place, entry, path)
+            if sha256 and sha256_of(path) == sha256:
+                return sha256
             check_copy(self._connection, place, entry, path)
+        return ""
 
     def _place(self, key: str, advance: Advance = lambda done: None) -> Place:
         return Place(

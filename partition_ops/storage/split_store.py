@@ -80,7 +80,8 @@ class SplitStore(Store):
         return self._local if key.startswith(self._folder) else self._store
 
     uri_of, stat, is_local, create = map(_by_key, ("uri_of", "stat", "is_local", "create"))
-    read_bytes, read_range, local_copy = map(_by_key, ("read_bytes", "read_range", "local_copy"))
+    read_bytes, read_range = map(_by_key, ("read_bytes", "read_range"))
+    local_copy, checked_copy = map(_by_key, ("local_copy", "checked_copy"))
     write_first, write_last, is_written = map(_by_key, ("write_first", "write_last", "is_written"))
     compare_and_set, compare_and_delete = map(_by_key, ("compare_and_set", "compare_and_delete"))
     delete_empty, delete_empty_folders = map(_by_folder, ("delete_empty", "delete_empty_folders"))

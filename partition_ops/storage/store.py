@@ -8,7 +8,7 @@ import json
 import posixpath
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from io import UnsupportedOperation
@@ -225,8 +225,20 @@ class Store(ABC):
             InvalidInputError: The object does not exist.
         """
 
-    def fetch_ahead(self, keys: Iterable[str]) -> None:  # noqa: B027 - only remote objects are fetched
-        """Begin to fetch objects whose `local_copy` will be needed, in their order."""
+    def checked_copy(self, key: str, sha256: str) -> Path | None:
+        """Return `local_copy` if its content has this digest, in hex; otherwise None."""
+        path = self.local_copy(key)
+        return path if sha256_of(path) == sha256 else None
+
+    def fetch_ahead(  # noqa: B027 - only remote objects are fetched
+        self, keys: Iterable[str], digests: Mapping[str, str] | None = None
+    ) -> None:
+        """Begin to fetch objects whose `local_copy` will be needed, in their order.
+
+        Args:
+            keys: Keys of the objects.
+            digests: The SHA-256 of all of them, in hex, if `checked_copy` will be needed instead.
+        """
 
     def is_local(self, key: str) -> bool:
         """Return whether `local_copy` returns the object itself, without a download."""

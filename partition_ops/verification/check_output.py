@@ -15,7 +15,6 @@ from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import Format
 from partition_ops.formats.parmetis.graph_store import TextGraphStore
 from partition_ops.storage import Store
-from partition_ops.storage.store import sha256_of
 from partition_ops.system.json_documents import check_document
 from partition_ops.verification.artifact_readers import (
     read_assigned,
@@ -199,6 +198,6 @@ def _difference(store: Store, entry: Mapping[str, Any]) -> str | None:
         return "is listed, but not there"
     if found.size != entry["size"]:
         return f"has {found.size} bytes, listed with {entry['size']}"
-    if sha256_of(store.local_copy(entry["key"])) != entry["sha256"]:
+    if store.checked_copy(entry["key"], entry["sha256"]) is None:
         return "has another SHA-256 than listed"
     return None

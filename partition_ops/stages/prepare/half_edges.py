@@ -6,7 +6,6 @@ The *row* of a half-edge is the node that it belongs to, counted from the first 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.system.compilation import compiled_with_arrays, unsigned
+from partition_ops.system.positioned import read_at, write_at
 
 Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[Any]
@@ -86,8 +86,8 @@ class HalfEdges(Ranges):
             begin = self._end
             self._end += count * (rows.itemsize + neighbours.itemsize)
             self._blocks.append((place, begin, bounds))
-        _write_at(self._file, rows[:count], begin)
-        _write_at(self._file, neighbours[:count], begin + count * rows.itemsize)
+        write_at(self._file, rows[:count], begin)
+        write_at(self._file, neighbours[:count], begin + count * rows.itemsize)
         self._room.append(room)
 
     def places(self) -> list[Place]:
@@ -172,24 +172,8 @@ def _read_half_edges(
     file: int, begin: int, count: int, first: int, rows: Rows, neighbours: Neighbours
 ) -> None:
     """Fill arrays with half-edges of a block of ``count``, from its ``first`` on."""
-    _read_at(file, rows, begin + first * rows.itemsize)
-    _read_at(file, neighbours, begin + count * rows.itemsize + first * neighbours.itemsize)
-
-
-def _write_at(file: int, array: npt.NDArray[Any], position: int) -> None:
-    rest = memoryview(array.data).cast("B")
-    while len(rest):
-        written = os.pwrite(file, rest, position)
-        rest, position = rest[written:], position + written
-
-
-def _read_at(file: int, array: npt.NDArray[Any], position: int) -> None:
-    rest = memoryview(array.data).cast("B")
-    while len(rest):
-        count = os.preadv(file, [rest], position)
-        if count == 0:
-            raise EOFError(f"A temporary file ends at byte {position}")
-        rest, position = rest[count:], position + count
+    read_at(file, rows, begin + first * rows.itemsize)
+    read_at(file, neighbours, begin + count * rows.itemsize + first * neighbours.itemsize)
 
 
 @compiled_with_arrays

@@ -167,7 +167,7 @@ class Spread(SpreadTasks):
         `prepare_graph`.
         """
         store, preparation = self.destination, self._preparation
-        store.fetch_ahead([layout.spread_block(self.folder, group, number) for group in self.numbers])
+        self.fetch_blocks(number)
         with ExitStack() as stack:
             files = []
             for group in self.numbers:

@@ -189,7 +189,7 @@ class Spread(SpreadTasks):
         buckets are searched at a time if they take more than ``memory``. Then 24 bytes a node of the range.
         """
         store = self.destination
-        store.fetch_ahead([layout.spread_block(self.folder, group, number) for group in self.numbers])
+        self.fetch_blocks(number)
         read = [
             checked_copies(
                 store,
