@@ -151,7 +151,7 @@ def damaged_artifacts(
         other = there is None or there.size != size
         local_scratch = is_scratch(key) and destination.is_local(key)
         if not other and (check == "content" or local_scratch):
-            other = sha256_of_object(destination, key, size) != entry["sha256"]
+            other = sha256_of_object(destination, key, size, entry["sha256"]) != entry["sha256"]
         if advance is not None:
             advance(size)
         return other

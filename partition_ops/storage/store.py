@@ -196,7 +196,9 @@ class Store(ABC):
                     return None
         return self.read_bytes(key)
 
-    def read_range(self, key: str, begin: int, end: int, *, crc32: int | None = None) -> bytes:
+    def read_range(
+        self, key: str, begin: int, end: int, *, crc32: int | None = None, compared: bool = False
+    ) -> bytes:
         """Return the bytes of an object from ``begin`` up to ``end``; only these are downloaded from S3.
 
         Args:
@@ -205,6 +207,8 @@ class Store(ABC):
             end: Last byte, excluded.
             crc32: Checksum of these bytes, if the caller knows it. What arrives from S3 is compared with it;
                 otherwise it is read twice over plain HTTP. Local files are not compared.
+            compared: Whether the caller compares a digest of the object, and reads it again without this if
+                it is another one. One read is enough then.
 
         Raises:
             InvalidInputError: The object does not exist.
@@ -450,15 +454,25 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def sha256_of_object(store: Store, key: str, size: int) -> str:
-    """Return the SHA-256 of an object of ``size`` bytes, in hex, without keeping a copy. Memory: 48 MiB."""
+def sha256_of_object(store: Store, key: str, size: int, expected: str = "") -> str:
+    """Return the SHA-256 of an object, in hex, without keeping a copy.
+
+    Args:
+        store: The store.
+        key: Key of the object.
+        size: Its bytes.
+        expected: The SHA-256 that it should have: then it is read once, and only with another one again.
+
+    Peak memory: 48 MiB.
+    """
     if store.is_local(key):
         return sha256_of(store.local_copy(key))
-    digest = hashlib.sha256()
 
     def read(begin: int) -> bytes:
-        return store.read_range(key, begin, min(begin + BLOCK_BYTES, size))
+        return store.read_range(key, begin, min(begin + BLOCK_BYTES, size), compared=bool(expected))
 
+    digest = hashlib.sha256()
     for block in map_in_threads(read, range(0, size, BLOCK_BYTES), workers=READS):
         digest.update(block)
-    return digest.hexdigest()
+    found = digest.hexdigest()
+    return sha256_of_object(store, key, size) if expected and found != expected else found

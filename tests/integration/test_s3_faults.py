@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zlib
 from collections.abc import Callable
@@ -14,12 +15,14 @@ from partition_ops.errors import TransientStorageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import StorageSettings, Store, open_store, s3_conditions, s3_reader, s3_transfers
+from partition_ops.storage.store import sha256_of_object
 from tests.faulty_s3 import Faults, faulty
 from tests.graphs import library
 from tests.uploads import upload_folder
 
 UNTIMED = ("partitions/", "idmap/", "assignment/", "schema/", "formats/")  # other artifacts contain times
 DATA = os.urandom(3000)
+SHA256 = hashlib.sha256(DATA).hexdigest()
 
 
 def artifacts(root: Store) -> dict[str, bytes]:
@@ -50,6 +53,8 @@ READS: dict[str, Callable[[Store], object]] = {
     "part": lambda store: store.read_range("a", 10, 2990),
     "part with a checksum": lambda store: store.read_range("a", 10, 2990, crc32=zlib.crc32(DATA[10:2990])),
     "copy": lambda store: store.local_copy("a").read_bytes(),
+    "checked copy": lambda store: (store.checked_copy("a", SHA256) or Path("missing")).read_bytes(),
+    "digest": lambda store: sha256_of_object(store, "a", len(DATA), SHA256),
     "list": lambda store: [*store.list()],
 }
 
@@ -72,16 +77,59 @@ def test_a_flipped_bit_is_noticed(
     assert faults.seen["flipped"] > 2
 
 
-def test_a_part_with_a_known_checksum_is_read_once(s3_settings: StorageSettings, s3_root: str) -> None:
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        ("part", 2),
+        ("part with a checksum", 1),
+        ("part that is compared", 1),
+        ("digest", 1),
+        ("another digest", 3),  # once as it should be, and until two reads are equal
+    ],
+)
+def test_what_is_compared_with_a_checksum_is_read_once(
+    s3_settings: StorageSettings, s3_root: str, read: str, expected: int
+) -> None:
+    more: dict[str, Callable[[Store], object]] = {
+        "part that is compared": lambda store: store.read_range("a", 10, 2990, compared=True),
+        "another digest": lambda store: sha256_of_object(store, "a", len(DATA), "0" * 64),
+    }
     with open_store(s3_root, s3_settings) as store:
         store.write_bytes("a", DATA)
-    for crc32, expected in ((None, 2), (zlib.crc32(DATA[10:2990]), 1)):
-        with RequestCounter().counting() as seen, open_store(s3_root, s3_settings) as store:
-            assert store.read_range("a", 10, 2990, crc32=crc32) == DATA[10:2990]
-        assert (
-            sum(count for (verb, key), count in seen.items() if verb == "GET" and key.endswith("/a"))
-            == expected
-        )
+    with RequestCounter().counting() as seen, open_store(s3_root, s3_settings) as store:
+        assert (READS | more)[read](store) in (DATA[10:2990], SHA256)
+    gets = [count for (verb, key), count in seen.items() if verb == "GET" and key.endswith("/a")]
+    assert sum(gets) == expected
+
+
+def test_a_copy_with_a_known_digest_is_hashed_once(
+    s3_settings: StorageSettings, s3_root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[Path] = []
+
+    def sha256_of(path: Path) -> str:
+        hashed.append(path)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    monkeypatch.setattr(s3_reader, "sha256_of", sha256_of)
+    with open_store(s3_root, s3_settings) as store:
+        store.write_bytes("a", DATA)
+    with open_store(s3_root, s3_settings) as store:
+        with monkeypatch.context() as patch:
+            patch.delattr(s3_transfers, "etag_of_file")  # the MD5 is not computed
+            store.fetch_ahead(["a"], {"a": SHA256})
+            copies = [store.checked_copy("a", SHA256) for _ in range(3)]
+        assert copies == [store.local_copy("a")] * 3
+        assert len(hashed) == 1
+        assert store.checked_copy("a", "0" * 64) is None
+        store.write_bytes("a", DATA[1:])  # forgets what is known of the copy
+        assert store.checked_copy("a", SHA256) is None
+        assert store.local_copy("a").read_bytes() == DATA[1:]
+
+
+def test_bytes_without_the_known_checksum_are_refused(s3_settings: StorageSettings, s3_root: str) -> None:
+    with open_store(s3_root, s3_settings) as store:
+        store.write_bytes("a", DATA)
     with (
         open_store(s3_root, s3_settings) as store,
         pytest.raises(TransientStorageError, match="does not have the bytes that were written"),

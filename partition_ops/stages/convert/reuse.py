@@ -115,7 +115,7 @@ class EarlierFiles:
         run.stat(earlier.key)  # raises if it is gone or has another size
         if not destination.copy_from(run.run, earlier.key, earlier.size):
             return False
-        found = sha256_of_object(destination, earlier.key, earlier.size)
+        found = sha256_of_object(destination, earlier.key, earlier.size, earlier.sha256)
         if found != earlier.sha256:
             destination.delete([earlier.key])
             run.refuse(earlier.key, f"SHA-256 {found}", f"SHA-256 {earlier.sha256}")

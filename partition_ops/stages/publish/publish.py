@@ -277,7 +277,10 @@ def _check_ingested(input_uri: str, destination: Store, records: list[Record]) -
         """A copy of the run has other times of files, and the same content."""
         if now is None or now.size != then.size:
             return True
-        return now != then and sha256_of_object(ingested, now.key, now.size) != listed.get(now.key)
+        if now == then:
+            return False
+        expected: str = listed.get(now.key, "")
+        return sha256_of_object(ingested, now.key, now.size, expected) != expected
 
     there = ingested.stat_all(list(known))
     changed = [key for key, now in zip(known, there, strict=True) if differs(known[key], now)]

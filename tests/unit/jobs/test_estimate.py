@@ -237,7 +237,7 @@ class Counting(LocalStore):
     def local_copy(self, key: str) -> Path:
         raise AssertionError(f"{key} is fetched")
 
-    def read_range(self, key: str, begin: int, end: int) -> bytes:
+    def read_range(self, key: str, begin: int, end: int, **more: Any) -> bytes:
         data = self.path(key).read_bytes()[begin:end]
         self.count += len(data)
         return data
