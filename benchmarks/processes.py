@@ -18,8 +18,7 @@ from typing import Any
 
 import psutil
 
-WATCH_SECONDS = 0.05  # between two samples, or more
-WATCH_SHARE = 0.02  # of a processor that they may take: they would slow down what is measured
+WATCH_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Cost:
         peak: Bytes, the largest resident set of the process and those that it started, all together; files
             that they have mapped are part of it, and pages that they share count once.
         anonymous: Bytes, the same without the pages of files, which the system can drop at any time. 0 if the
-            system does not tell.
+            system does not tell, or nobody looked.
         output: Its standard output.
     """
 
@@ -46,7 +45,9 @@ class Cost:
         return {name: value for name, value in asdict(self).items() if name != "output"}
 
 
-def measure(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Cost:
+def measure(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, *, watched: bool = True
+) -> Cost:
     """Run a command to its end, after everything that was written before is on the disk.
 
     Else a command would pay for the files of the one before it.
@@ -54,6 +55,8 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
     Args:
         command: The command.
         environment: Additional environment variables.
+        watched: Whether its memory is sampled, for the processes that it starts and for `anonymous`;
+            if these have much memory, that takes a good part of a processor.
 
     Raises:
         RuntimeError: It failed.
@@ -65,12 +68,12 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=variables) as process,
     ):
-        watch = MemoryWatch(process.pid)
+        watch = MemoryWatch(process.pid) if watched else None
         output = process.stdout.read() if process.stdout else ""
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.monotonic() - began
-        peak, anonymous = watch.stop()
+        peak, anonymous = watch.stop() if watch is not None else (0, 0)
         if process.returncode:
             errors.seek(0)
             tail = errors.read()[-2000:]
@@ -90,14 +93,11 @@ class MemoryWatch:
         self._thread.start()
 
     def _look(self) -> None:
-        pause = WATCH_SECONDS
-        while not self._ended.wait(pause):
-            began = time.thread_time()
+        while not self._ended.wait(WATCH_SECONDS):
             with suppress(psutil.Error):
                 family = [self._process, *self._process.children(recursive=True)]
                 found = _alone(family[0]) if len(family) == 1 else _together(family)
                 self._peak, self._anonymous = max(self._peak, found[0]), max(self._anonymous, found[1])
-            pause = max(WATCH_SECONDS, (time.thread_time() - began) / WATCH_SHARE)
 
     def stop(self) -> tuple[int, int]:
         """Return the largest samples in bytes: resident, and resident but for files."""

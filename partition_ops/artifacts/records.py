@@ -160,25 +160,29 @@ def damaged_artifacts(
     return [entry["key"] for entry, other in zip(listed, differences, strict=True) if other]
 
 
-def digests_of(destination: Store, task: str) -> dict[str, str]:
-    """Return the SHA-256 of each artifact of a task, in hex, by key.
-
-    Raises:
-        InvalidInputError: The task has not been done, or its record is broken.
-    """
-    return {entry["key"]: str(entry["sha256"]) for entry in read_record(destination, task)["artifacts"]}
+def digests_of(record: Record) -> dict[str, str]:
+    """Return the SHA-256 of each artifact of a task, in hex, by key."""
+    return {entry["key"]: str(entry["sha256"]) for entry in record["artifacts"]}
 
 
-def checked_copies(destination: Store, task: str, keys: Sequence[str]) -> list[Path]:
+def checked_copies(
+    destination: Store, task: str, keys: Sequence[str], digests: Mapping[str, str] | None = None
+) -> list[Path]:
     """Return local copies of artifacts of a task, whose content is what the task wrote.
+
+    Args:
+        destination: Root of the run.
+        task: Name of the task.
+        keys: Keys of the artifacts.
+        digests: What `digests_of` returns for the record, if it has been read already.
 
     Raises:
         InvalidInputError: One is not. The task is forgotten, so that the next call does it again.
 
     Peak memory: a block of a file.
     """
-    digests = digests_of(destination, task)
-    copies = [*map_in_threads(lambda key: destination.checked_copy(key, digests[key]), keys)]
+    wanted = digests_of(read_record(destination, task)) if digests is None else digests
+    copies = [*map_in_threads(lambda key: destination.checked_copy(key, wanted[key]), keys)]
     found = [copy for copy in copies if copy is not None]
     if len(found) < len(keys):
         forget_task(destination, task)

@@ -7,11 +7,18 @@ of all groups. The stage itself comes last, and removes what is between them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.cost import shares
-from partition_ops.artifacts.records import digests_of, forget_task, remove_leftovers
+from partition_ops.artifacts.records import (
+    checked_copies,
+    digests_of,
+    forget_task,
+    read_records,
+    remove_leftovers,
+)
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters, StageResult, Task, Work, no_work
 from partition_ops.artifacts.write_access import check_apart
 from partition_ops.chunked.metadata import GraphMetadata, load_metadata
@@ -165,13 +172,27 @@ class SpreadTasks:
             yield self._scatter_task(number)
             yield self._gather_task(number)
 
-    def fetch_blocks(self, number: int) -> None:
-        """Begin to fetch what the scatters found of a range; `checked_copies` of them come next."""
-        digests: dict[str, str] = {}
-        for group in self.numbers:
-            digests |= digests_of(self.destination, f"{self.scatter_name}{group}")
-        keys = [layout.spread_block(self.folder, group, number) for group in self.numbers]
-        self.destination.fetch_ahead(keys, digests)
+    def scattered(self, number: int, index: str) -> list[list[Path]]:
+        """Return local copies of what the scatters found of a range; from S3, they are fetched side by side.
+
+        Args:
+            number: Number of the range.
+            index: Name of the file that says what is where in the objects of a group.
+
+        Returns:
+            For each group, the index and the object of the range.
+
+        Raises:
+            InvalidInputError: One is not what its scatter wrote; see `checked_copies`.
+        """
+        store, tasks = self.destination, [f"{self.scatter_name}{group}" for group in self.numbers]
+        digests = [*map(digests_of, read_records(store, tasks))]
+        blocks = [layout.spread_block(self.folder, group, number) for group in self.numbers]
+        store.fetch_ahead(blocks, {key: listed[key] for key, listed in zip(blocks, digests, strict=True)})
+        return [
+            checked_copies(store, task, [layout.spread_group(self.folder, group, index), block], listed)
+            for group, task, block, listed in zip(self.numbers, tasks, blocks, digests, strict=True)
+        ]
 
     def forget(self) -> None:
         """Remove what the tasks have written, also those of a call with more tasks."""

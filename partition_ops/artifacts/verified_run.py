@@ -96,6 +96,11 @@ class VerifiedRun(Store):
         self._verified.add(full)
         return path
 
+    def checked_copy(self, key: str, sha256: str) -> Path | None:
+        full = self._checked(key)
+        known = sha256 if full == layout.MANIFEST else self.listed[full].sha256
+        return self.run.checked_copy(full, sha256) if sha256 == known else None
+
     def snapshot(self, *, but: Collection[str] = ()) -> AbstractContextManager[None]:
         return self.run.snapshot(but=but)
 

@@ -278,14 +278,15 @@ class Keys:
     """Keys of some edges of one type."""
 
     values: Ids  # (n,) int64, the pair of nodes with the direction in the last bit
-    # (n,) int64, place of each edge; or what reads them; or the first place, if they are consecutive
-    places: Ids | Callable[[], Ids] | int
+    # (n,) int64, place of each edge; or what reads those of some rows; or the first place, if they are
+    # consecutive
+    places: Ids | Callable[[Ids], Ids] | int
 
     def place(self, rows: Ids) -> Ids:
         """Return the places of some rows."""
         if isinstance(self.places, int):
             return rows + self.places
-        return (self.places() if callable(self.places) else self.places)[rows]
+        return self.places(rows) if callable(self.places) else self.places[rows]
 
 
 @dataclass(frozen=True)
@@ -312,7 +313,8 @@ def find_overlaps(types: Mapping[int, Sequence[Keys]]) -> Overlaps:
         types: Keys of the edges by edge type ID.
 
     Returns:
-        The result. Peak memory: that of `find_equal_keys`, and 40 bytes for each edge that has a duplicate.
+        The result. Peak memory: that of `find_equal_keys`, 40 bytes for each edge that has a duplicate, and
+        what it takes to read places, of a type with duplicates.
     """
     found = find_equal_keys([[block.values for block in keys] for keys in types.values()])
     duplicates = {

@@ -24,6 +24,7 @@ Ids = npt.NDArray[np.int64]
 SEGMENT_EDGES = 1 << 18
 PLACES = 1 << 32  # of a segment
 KEY_BYTES, PLACE_BYTES = 8, 4
+BYTES_PER_KEY = 24  # of a bucket while it is searched: the key, its hash, its place if keys are equal
 
 
 @dataclass
@@ -195,19 +196,22 @@ class PairReader:
         """
         found = {}
         for type_id in type_ids:
-            pieces = [file.pieces(bucket, type_id) for file in self._files]
-            keys = _read(np.int64, [(one.path, one.keys, one.counts) for one in pieces])
-            if len(keys):
+            pieces = [
+                one for one in (file.pieces(bucket, type_id) for file in self._files) if len(one.counts)
+            ]
+            if pieces:
+                keys = _read(np.int64, [(one.path, one.keys, one.counts) for one in pieces])
                 found[type_id] = [Keys(keys, partial(_places, pieces))]
         return found
 
 
-def _places(pieces: Sequence[_Pieces]) -> Ids:
-    """Return (n,) int64, the places of the keys of pieces."""
-    places: Ids = _read(np.uint32, [(one.path, one.places, one.counts) for one in pieces]).astype(np.int64)
+def _places(pieces: Sequence[_Pieces], rows: Ids) -> Ids:
+    """Return (n,) int64, the places of some of the keys of pieces; 4 bytes for each of all keys."""
+    places = _read(np.uint32, [(one.path, one.places, one.counts) for one in pieces])
     firsts = np.concatenate([one.firsts for one in pieces])
-    places += np.repeat(firsts, np.concatenate([one.counts for one in pieces]))
-    return places
+    ends = np.cumsum(np.concatenate([one.counts for one in pieces]))
+    found: Ids = places[rows] + firsts[np.searchsorted(ends, rows, "right")]
+    return found
 
 
 def _read(dtype: npt.DTypeLike, files: Sequence[tuple[Path, Ids, Ids]]) -> npt.NDArray[Any]:

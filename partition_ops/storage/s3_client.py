@@ -82,6 +82,7 @@ class FetchCache:
         with lock:
             if not path.exists():
                 partial = self.new_file()
+                self.digests.pop(path, None)  # of a copy that somebody has removed
                 try:
                     digest = fetch(partial)
                     partial.replace(path)

@@ -1,8 +1,9 @@
 """Checks of the bytes that S3 sends and receives, and the repetition of requests that fail.
 
-Every upload carries its MD5, which the server compares. A read is compared with the ETag of its object where
-that is an MD5, and a part of an object with a checksum that the caller knows. Otherwise, a read over plain
-HTTP is repeated until two reads are equal; over TLS the connection itself detects other bytes.
+Every upload carries its MD5, which the server compares. A copy of an object whose SHA-256 the caller knows is
+compared with that first. Other reads are compared with the ETag of their object where that is an MD5, and a
+part of an object with a checksum that the caller knows. Otherwise, a read over plain HTTP is repeated until
+two reads are equal; over TLS the connection itself detects other bytes.
 docs/decisions/storage-on-s3.md has the reasons.
 """
 
@@ -115,14 +116,18 @@ def read_until_certain(
     Raises:
         TransientStorageError: The bytes are different every time.
 
-    Peak memory: two reads; one more for each that differs.
+    Peak memory: two reads.
     """
-    seen = [] if first is None else [first]  # to compare bytes takes a tenth of the time of their MD5
+    last, others = first, set()  # to compare bytes takes a tenth of the time of their MD5
     for _ in range(READS):
         found = repeat(read)
-        if good(found) or found in seen:
+        if found == last or good(found):
             return found
-        seen.append(found)
+        if last is not None:
+            others.add(md5_of([last]))
+            if md5_of([found]) in others:
+                return found
+        last = found
     raise TransientStorageError(
         f"{where} arrives with different bytes each time",
         found=f"{READS} reads, no two of which are equal",

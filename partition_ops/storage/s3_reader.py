@@ -233,9 +233,10 @@ class S3Reader(Store):
     def checked_copy(self, key: str, sha256: str) -> Path | None:
         path = self._copy_of(key, sha256)
         digests = self._connection.cache.digests
-        if digests.get(path) != sha256:
-            digests[path] = sha256_of(path)
-        return path if digests[path] == sha256 else None
+        found = digests.get(path)
+        if found != sha256:
+            found = digests[path] = sha256_of(path)
+        return path if found == sha256 else None
 
     def _copy_of(self, key: str, sha256: str) -> Path:
         """Return the local copy, which is compared with a digest first, if there is one."""

@@ -230,7 +230,10 @@ class Store(ABC):
         """
 
     def checked_copy(self, key: str, sha256: str) -> Path | None:
-        """Return `local_copy` if its content has this digest, in hex; otherwise None."""
+        """Return `local_copy` if its content has this digest, in hex; otherwise None.
+
+        A copy of an object on S3 is hashed once, when it arrives, and then not compared with its ETag.
+        """
         path = self.local_copy(key)
         return path if sha256_of(path) == sha256 else None
 

@@ -32,5 +32,5 @@ def read_at(file: int, array: npt.NDArray[Any], position: int) -> None:
     while len(rest):
         count = os.preadv(file, [rest], position)
         if count == 0:
-            raise EOFError(f"A temporary file ends at byte {position}")
+            raise EOFError(f"The file ends at byte {position}")
         rest, position = rest[count:], position + count

@@ -127,6 +127,17 @@ def test_a_copy_with_a_known_digest_is_hashed_once(
         assert store.local_copy("a").read_bytes() == DATA[1:]
 
 
+def test_the_digest_of_a_copy_that_is_gone_is_forgotten(s3_settings: StorageSettings, s3_root: str) -> None:
+    with open_store(s3_root, s3_settings) as store, open_store(s3_root, s3_settings) as other:
+        store.write_bytes("a", DATA)
+        copy = store.checked_copy("a", SHA256)
+        assert copy is not None
+        copy.unlink()  # by something that removes old files
+        other.write_bytes("a", DATA[1:])
+        assert store.local_copy("a").read_bytes() == DATA[1:]
+        assert store.checked_copy("a", SHA256) is None
+
+
 def test_bytes_without_the_known_checksum_are_refused(s3_settings: StorageSettings, s3_root: str) -> None:
     with open_store(s3_root, s3_settings) as store:
         store.write_bytes("a", DATA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.stage import find_stage
+from partition_ops.chunked import pair_buckets
 from partition_ops.chunked.duplicate_search import PairGroups, find_overlaps
 from partition_ops.chunked.feature_reader import ChunkLayout
 from partition_ops.chunked.metadata import METADATA, load_metadata
@@ -118,18 +120,49 @@ def test_many_segments_and_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not [key for key in files if key.startswith(("scratch/", "records/"))]
 
 
-def test_rows_far_apart_are_in_segments_of_their_own(tmp_path: Path) -> None:
-    metadata = load_metadata(LocalStore(SHAPES["isolated nodes"].write(tmp_path / "in")))
-    pairs, path = PairGroups(metadata), tmp_path / "pairs"
-    places, ends = np.array([0, 1, 1 << 33, 1 << 35]), np.array([1, 2, 1, 3])
-    with path.open("wb") as stream, (tmp_path / "collected").open("w+b") as collected:
-        writer = PairWriter(pairs, [collected], 1)
-        writer.add(0, places, ends, ends + 1)
+def pairs_reader(folder: Path, places: list[int], src: list[int]) -> PairReader:
+    """Return a reader of the edges from some nodes to the next ones, of one type, in one file."""
+    metadata = load_metadata(LocalStore(SHAPES["isolated nodes"].write(folder / "in")))
+    path, ends = folder / "pairs", np.array(src)
+    with path.open("wb") as stream, (folder / "collected").open("w+b") as collected:
+        writer = PairWriter(PairGroups(metadata), [collected], 1)
+        writer.add(0, np.array(places), ends, ends + 1)
         index = writer.finish()
         writer.copy(0, stream)
-    reader = PairReader(0, 1, [(index, path)])
+    return PairReader(0, 1, [(index, path)])
+
+
+def test_rows_far_apart_are_in_segments_of_their_own(tmp_path: Path) -> None:
+    places = [0, 1, 1 << 33, 1 << 35]
+    reader = pairs_reader(tmp_path, places, [1, 2, 1, 3])
     assert find_overlaps(reader.read(0, [0])).duplicates[0].places.tolist() == [1 << 33]
-    assert [*reader.read(0, [0])[0][0].place(np.arange(4))] == places.tolist()
+    (keys,) = reader.read(0, [0])[0]
+    assert keys.place(np.arange(4)).tolist() == places
+    assert keys.place(np.array([3, 1])).tolist() == [1 << 35, 1]
+
+
+@pytest.mark.parametrize(("src", "times"), [([1, 2, 3, 4], 0), ([1, 2, 1, 4], 1)])
+def test_places_are_read_only_where_keys_are_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, src: list[int], times: int
+) -> None:
+    read: list[object] = []
+
+    def places(pieces: object, rows: object) -> object:
+        read.append(pieces)
+        return found_places(pieces, rows)  # type: ignore[arg-type]
+
+    found_places = pair_buckets._places
+    monkeypatch.setattr(pair_buckets, "_places", places)
+    overlaps = find_overlaps(pairs_reader(tmp_path, [5, 6, 7, 8], src).read(0, [0]))
+    assert [*overlaps.duplicates] == [0] * times
+    assert len(read) == times
+
+
+def test_a_file_of_pairs_that_is_too_short(tmp_path: Path) -> None:
+    reader = pairs_reader(tmp_path, [0, 1], [1, 2])
+    os.truncate(tmp_path / "pairs", 10)
+    with pytest.raises(EOFError, match="ends at byte 10"):
+        reader.read(0, [0])
 
 
 @pytest.mark.parametrize("dtype", [[("x", "<f4"), ("y", ">i2", (3,))], "<U7", ">f8", "datetime64[ms]", "?"])

@@ -166,17 +166,12 @@ class Spread(SpreadTasks):
         Peak memory: 16 bytes a node of the range, and for each core 20 bytes a half-edge of a part of it; see
         `prepare_graph`.
         """
-        store, preparation = self.destination, self._preparation
-        self.fetch_blocks(number)
+        preparation = self._preparation
         with ExitStack() as stack:
-            files = []
-            for group in self.numbers:
-                keys = [
-                    layout.spread_group(self.folder, group, INDEX),
-                    layout.spread_block(self.folder, group, number),
-                ]
-                index, path = checked_copies(store, f"{layout.PREPARE_SCATTER}{group}", keys)
-                files.append((stack.enter_context(path.open("rb", buffering=0)).fileno(), np.load(index)))
+            files = [
+                (stack.enter_context(path.open("rb", buffering=0)).fileno(), np.load(index))
+                for index, path in self.scattered(number, INDEX)
+            ]
             own = self._ranges(number)
             dealt = CopiedHalfEdges(preparation.nodes, preparation.shift, own.start, own.stop, files)
             key = layout.spread_range(self.folder, number, NEIGHBOURS)

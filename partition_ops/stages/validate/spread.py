@@ -24,7 +24,6 @@ from partition_ops.artifacts.records import checked_copies
 from partition_ops.artifacts.spread_tasks import SpreadTasks
 from partition_ops.artifacts.tasks import ArtifactWriter, Counters
 from partition_ops.chunked.duplicate_search import (
-    BYTES_PER_BUCKET_EDGE,
     Overlaps,
     PairGroups,
     Repeated,
@@ -34,7 +33,7 @@ from partition_ops.chunked.duplicate_search import (
 from partition_ops.chunked.edges import EdgeChunk
 from partition_ops.chunked.feature_reader import ChunkLayout
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
-from partition_ops.chunked.pair_buckets import PairReader, PairWriter
+from partition_ops.chunked.pair_buckets import BYTES_PER_KEY, PairReader, PairWriter
 from partition_ops.stages.validate.connectivity import (
     Connectivity,
     DegreeFigures,
@@ -185,22 +184,10 @@ class Spread(SpreadTasks):
         Returns:
             The number of edges whose pair of nodes is in the range.
 
-        Peak memory: for each core 48 bytes an edge of one of its buckets of about a million edges; fewer
+        Peak memory: for each core 24 bytes an edge of one of its buckets of about a million edges; fewer
         buckets are searched at a time if they take more than ``memory``. Then 24 bytes a node of the range.
         """
-        store = self.destination
-        self.fetch_blocks(number)
-        read = [
-            checked_copies(
-                store,
-                f"{layout.VALIDATE_SCATTER}{group}",
-                [
-                    layout.spread_group(self.folder, group, INDEX),
-                    layout.spread_block(self.folder, group, number),
-                ],
-            )
-            for group in self.numbers
-        ]
+        read = self.scattered(number, INDEX)
         paths = [path for _, path in read]
         reader = PairReader(number, self.tasks, [(np.load(index), path) for index, path in read])
         overlaps = self._search(reader)
@@ -212,7 +199,7 @@ class Spread(SpreadTasks):
 
     def _search(self, reader: PairReader) -> Overlaps:
         """Find the edges of a range that overlap, some buckets at a time."""
-        most = max(reader.largest_bucket, 1) * BYTES_PER_BUCKET_EDGE
+        most = max(reader.largest_bucket, 1) * BYTES_PER_KEY
         workers = max(1, min(cores(), self.memory // most))
         groups = PairGroups(self.metadata).groups
         jobs = product(range(reader.buckets), [group.edge_types for group in groups])
