@@ -12,6 +12,7 @@ import pytest
 from partition_ops.cli import main
 from partition_ops.jobs.fetch import fetch_partitions
 from partition_ops.storage import StorageSettings, open_store
+from partition_ops.storage.store import sha256_of
 from partition_ops.system.dgl_import import import_dgl
 from tests.unit.jobs.test_fetch import content, expected, whole  # noqa: F401
 from tests.uploads import upload_folder
@@ -23,6 +24,20 @@ def test_a_partition_is_loaded_by_dgl(whole: Path, tmp_path: Path) -> None:
     loaded = import_dgl().distributed.load_partition(result["partition_config"], 1)
     assert loaded[4] == "small"
     assert "paper/feat" in loaded[1]
+
+
+def test_a_local_file_is_hashed_once(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Path] = []
+
+    def digest(path: Path) -> str:
+        hashed.append(path)
+        return sha256_of(path)
+
+    for module in ("partition_ops.jobs.fetch", "partition_ops.storage.store"):
+        monkeypatch.setattr(f"{module}.sha256_of", digest)
+    fetch_partitions(open_store(str(whole)), [1], tmp_path / "to")
+    names = [path.name for path in hashed]
+    assert len(names) == len({*names}) > len(content(tmp_path / "to"))  # and the book
 
 
 def test_command_from_s3(

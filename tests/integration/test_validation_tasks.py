@@ -14,6 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.s3_jobs import RequestCounter
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.stage import find_stage
 from partition_ops.chunked import pair_buckets
@@ -28,7 +29,7 @@ from partition_ops.stages.validate.edge_scan import EdgeScan
 from partition_ops.stages.validate.file_scan import FileFindings
 from partition_ops.stages.validate.graph_facts import FeatureFile
 from partition_ops.stages.validate.options import ValidateConfig
-from partition_ops.stages.validate.spread import Spread, load_findings, save_findings
+from partition_ops.stages.validate.spread import INDEX, Spread, load_findings, save_findings
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import LocalStore
@@ -239,6 +240,24 @@ def test_workers_share_the_tasks_on_s3(
             found = {entry.key: destination.read_bytes(entry.key) for entry in destination.list()}
             found.pop(layout.record("validate"), None)
             assert found == expected[0]
+
+
+def test_what_a_range_needs_is_fetched_side_by_side(
+    tmp_path: Path, s3_root: str, s3_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, source = ValidateConfig(validation_tasks=3), LocalStore(library().write(tmp_path / "in"))
+    with open_store(s3_root, s3_settings) as out:
+        for group in range(3):
+            Spread(config, source, out).scatter(group)
+    blocks = {f"group{group}/" for group in range(3)}
+    with RequestCounter().counting() as seen, open_store(s3_root, s3_settings) as out:
+        # nothing is fetched when it is asked for, only ahead
+        monkeypatch.setattr("partition_ops.artifacts.spread_tasks.checked_copies", lambda *args: [])
+        Spread(config, source, out).scattered(0, INDEX)
+        end = time.monotonic() + 60
+        while {name for name in blocks if any(name in key for _, key in [*seen])} != blocks:
+            assert time.monotonic() < end, seen
+            time.sleep(0.05)
 
 
 def test_a_worker_that_dies_anywhere_and_comes_again_changes_nothing(tmp_path: Path) -> None:
