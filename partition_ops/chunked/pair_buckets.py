@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from partition_ops.chunked.duplicate_search import Keys, PairGroups, split_keys
-from partition_ops.system.positioned import read_at
+from partition_ops.system.array_io import read_at
 
 Ids = npt.NDArray[np.int64]
 SEGMENT_EDGES = 1 << 18
 PLACES = 1 << 32  # of a segment
 KEY_BYTES, PLACE_BYTES = 8, 4
-BYTES_PER_KEY = 24  # of a bucket while it is searched: the key, its hash, its place if keys are equal
 
 
 @dataclass

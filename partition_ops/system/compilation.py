@@ -11,6 +11,7 @@ import importlib
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
@@ -26,6 +27,8 @@ logger = logging.getLogger("partition_ops")
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 LOOPS: list[Any] = []  # of the modules that have been imported
 _not_kept: list[Any] = []  # of these, those whose code finds no writable folder
+# threads may import modules with loops at the same time: without it, one kept its code in the current folder
+_setting = threading.RLock()
 UNCOUNTED: dict[str, Any] = {"_nrt": False}  # numba's own loops use this option, too
 MESSAGE = (
     "Compiling loops for this processor: up to a minute, once for an installation."
@@ -92,15 +95,16 @@ def compiled_inline(loop: Loop) -> Loop:
 def _dispatcher(loop: Loop, **options: Any) -> Any:
     """Return the loop as numba calls it, with its code in `cache_folder`."""
     settings: Any = config
-    usual = settings.CACHE_DIR
-    settings.CACHE_DIR = cache_folder()  # numba reads it only here, once for each loop
-    try:
-        return njit(cache=True, nogil=True, **options)(loop)
-    except RuntimeError:  # no folder is writable
-        _not_kept.append(loop)
-        return njit(nogil=True, **options)(loop)
-    finally:
-        settings.CACHE_DIR = usual
+    with _setting:
+        usual = settings.CACHE_DIR
+        settings.CACHE_DIR = cache_folder()  # numba reads it only here, a few times for each loop
+        try:
+            return njit(cache=True, nogil=True, **options)(loop)
+        except RuntimeError:  # no folder is writable
+            _not_kept.append(loop)
+            return njit(nogil=True, **options)(loop)
+        finally:
+            settings.CACHE_DIR = usual
 
 
 @compiled_inline

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from partition_ops.system.array_io import read_at, write_at
 from partition_ops.system.compilation import compiled_with_arrays, unsigned
-from partition_ops.system.positioned import read_at, write_at
 
 Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[Any]

@@ -20,7 +20,8 @@ PAIR_BYTES, PAIR_HASHED, PAIR_BUDGET = 8, 8, 16  # an edge: its key, the rest of
 PAIR_FILE = 16  # an edge in a bucket on the disk
 BUCKET_EDGES = 1 << 20  # about so many edges of a range are searched at once
 MOST_BUCKETS = 1024  # of all ranges
-BUCKET_SEARCHED = 40  # an edge of a bucket between tasks, while it is searched
+# an edge of a bucket between tasks, while it is searched: key, rest of its hash, and place if keys are equal
+BUCKET_SEARCHED = 24
 PAIR_BETWEEN = 12  # an edge between tasks
 SEGMENT = 7 << 20  # what a core holds of them
 

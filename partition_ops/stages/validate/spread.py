@@ -33,7 +33,7 @@ from partition_ops.chunked.duplicate_search import (
 from partition_ops.chunked.edges import EdgeChunk
 from partition_ops.chunked.feature_reader import ChunkLayout
 from partition_ops.chunked.metadata import METADATA, GraphMetadata
-from partition_ops.chunked.pair_buckets import BYTES_PER_KEY, PairReader, PairWriter
+from partition_ops.chunked.pair_buckets import PairReader, PairWriter
 from partition_ops.stages.validate.connectivity import (
     Connectivity,
     DegreeFigures,
@@ -42,7 +42,7 @@ from partition_ops.stages.validate.connectivity import (
     full_degrees,
     sum_of_figures,
 )
-from partition_ops.stages.validate.cost import buckets_of_range, work_seconds
+from partition_ops.stages.validate.cost import BUCKET_SEARCHED, buckets_of_range, work_seconds
 from partition_ops.stages.validate.edge_scan import ROW_BITS, Pairs
 from partition_ops.stages.validate.file_scan import FileFindings, ascending_ids, scan_files
 from partition_ops.stages.validate.graph_facts import EdgeFile, FeatureFile
@@ -199,7 +199,7 @@ class Spread(SpreadTasks):
 
     def _search(self, reader: PairReader) -> Overlaps:
         """Find the edges of a range that overlap, some buckets at a time."""
-        most = max(reader.largest_bucket, 1) * BYTES_PER_KEY
+        most = max(reader.largest_bucket, 1) * BUCKET_SEARCHED
         workers = max(1, min(cores(), self.memory // most))
         groups = PairGroups(self.metadata).groups
         jobs = product(range(reader.buckets), [group.edge_types for group in groups])

@@ -1,12 +1,20 @@
-"""Loops that numba compiles without counting references."""
+"""Loops that numba compiles: without counting references, and where their code is kept."""
 
 from __future__ import annotations
 
 import ast
 import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import pytest
+from numba.core import config
 
 import partition_ops
+from partition_ops.system import compilation
 
 NUMBERS = re.compile(r"None|(np\.)?(int|float|bool)(\d+|_)?|[, ]")
 
@@ -28,3 +36,22 @@ def test_they_return_numbers_only() -> None:
     assert len(found) > 20
     kinds = {name: re.sub(r"tuple\[(.*)\]", r"\1", kind) for name, kind in found.items()}
     assert not {name: kind for name, kind in kinds.items() if NUMBERS.sub("", kind)}
+
+
+def test_threads_that_import_at_once_keep_code_in_the_same_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: Any = config
+    seen: list[str] = []
+
+    def njit(**options: object) -> Callable[[object], object]:
+        for _ in range(3):  # numba looks again while it decides
+            seen.append(settings.CACHE_DIR)
+            time.sleep(0.01)
+        return lambda loop: loop
+
+    before = settings.CACHE_DIR
+    monkeypatch.setattr(compilation, "njit", njit)
+    monkeypatch.setattr(compilation, "LOOPS", [])
+    with ThreadPoolExecutor(4) as threads:
+        assert [*threads.map(compilation.compiled, [len] * 8)] == [len] * 8
+    assert {*seen} == {compilation.cache_folder()}
+    assert before == settings.CACHE_DIR

@@ -1,4 +1,4 @@
-"""Arrays at positions of an open file, for several threads at once."""
+"""Arrays written to and read from positions of an open file, by several threads at once."""
 
 from __future__ import annotations
 
