@@ -25,7 +25,7 @@ from partition_ops.errors import InvalidInputError, PartitionOpsError
 from partition_ops.formats.format import main_config
 from partition_ops.jobs.checks import check_before, check_earlier, check_packages
 from partition_ops.jobs.one_stage import run_stage
-from partition_ops.jobs.open_graph import open_graph, rows_finder
+from partition_ops.jobs.open_graph import Opener, open_graph, rows_finder
 from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert import STAGE as CONVERT
 from partition_ops.stages.convert.context import Conversion
@@ -39,8 +39,9 @@ from partition_ops.stages.quality.options import QualityConfig
 from partition_ops.stages.validate.expectations.suites import all_suites, read_suites
 from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
+from partition_ops.system.compilation import set_up
 from partition_ops.system.memory import give_back_freed_memory
-from partition_ops.system.parallel import map_in_threads
+from partition_ops.system.parallel import begun, map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.traffic.kept_half_edges import KeptHalfEdges
 
@@ -123,6 +124,7 @@ def run_graph(
     output: str,
     *,
     settings: StorageSettings | None = None,
+    opened: Opener | None = None,
     expectations: str | None = None,
     previous: str | None = None,
     progress: Progress | None = None,
@@ -135,6 +137,7 @@ def run_graph(
         input: As for `open_graph`.
         output: URI of the output.
         settings: How to reach S3.
+        opened: Opens the stores of URIs instead of `open_store` with these settings.
         expectations: URI of the folder with the user's own expectation suites.
         previous: URI of an earlier run over the same graph, or of the root of a graph's runs, whose newest
             published run is taken.
@@ -145,13 +148,9 @@ def run_graph(
         PartitionOpsError: As for `open_graph` and `run_job`.
     """
     check_packages(config, expectations=expectations is not None)
-    open_root = partial(open_store, settings=settings)
+    open_root = opened or partial(open_store, settings=settings)
     with ExitStack() as stack:
-
-        def opened(uri: str) -> Store:
-            return stack.enter_context(open_root(uri))
-
-        destination = opened(output)
+        destination = stack.enter_context(open_root(output))
         check_folder(destination)
         earlier = None if previous is None else stack.enter_context(open_run(previous, open_root))
         ingested = destination.child(layout.INGEST)
@@ -172,7 +171,7 @@ def run_graph(
             config,
             stack.enter_context(graph),
             destination,
-            None if expectations is None else opened(expectations),
+            None if expectations is None else stack.enter_context(open_root(expectations)),
             earlier,
             progress or NoProgress(),
             report,
@@ -214,6 +213,7 @@ class _Job:
         self._half_edges = KeptHalfEdges()  # from prepare to partition
 
     def run(self) -> RunResult:
+        begun(set_up)
         with self.source.snapshot():
             return self._run_all()
 
@@ -224,10 +224,10 @@ class _Job:
         with ThreadPoolExecutor(3) as threads:  # each check waits for several answers of S3
             writable = threads.submit(check_root, "run", self.destination)
             published = threads.submit(self.destination.exists, layout.MANIFEST)
-            begun = threads.submit(self.destination.exists, layout.record("validate"))
+            validated = threads.submit(self.destination.exists, layout.record("validate"))
             check_before(self.config, self.source, self.destination)
             writable.result()
-        if not begun.result():
+        if not validated.result():
             # taking a lock on S3 waits for answers
             self.source.fetch_ahead(load_metadata(self.source, graph_name=self.config.graph_name).files())
         with locked(self.destination, checked=True), closing(self._half_edges), self._threads:

@@ -27,6 +27,7 @@ from partition_ops.storage.fence import Fenced
 from partition_ops.storage.s3_errors import explain_s3_errors
 from partition_ops.storage.s3_known import KnownObjects
 from partition_ops.storage.s3_settings import StorageSettings
+from partition_ops.storage.store import StoredObject
 from partition_ops.system.progress import Progress
 from partition_ops.system.temporary_folders import new_folder
 
@@ -272,6 +273,8 @@ class Connection:
     uploads: Uploads = field(default_factory=Uploads)  # uploads in the background
     # what is known of objects that nobody else changes
     known: KnownObjects = field(default_factory=KnownObjects)
+    # listings for snapshots that have begun, by prefix
+    listed_ahead: dict[str, Callable[[], tuple[list[StoredObject], bool]]] = field(default_factory=dict)
     bucket_seen: bool = False  # whether the bucket is known to exist
     # whether an ETag of the form of an MD5 was found not to be the MD5 of its object
     other_etags: bool = False

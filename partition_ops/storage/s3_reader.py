@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ from partition_ops.storage.store import (
     check_key,
     sha256_of,
 )
-from partition_ops.system.parallel import map_in_threads
+from partition_ops.system.parallel import begun, map_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ class S3Reader(Store):
     @contextmanager
     def snapshot(self, *, but: Collection[str] = ()) -> Iterator[None]:
         self._connection.uploads.settle_all(self._prefix)
+        ahead = self._connection.listed_ahead.pop(self._prefix, None)
         try:
-            listed, complete = self._listed(self._prefix, LISTED_PAGES)
+            listed, complete = ahead() if ahead else self._listed(self._prefix, LISTED_PAGES)
         except StorageError:  # some users may read objects, but not list them
             listed, complete = [], False
         with self._connection.known.snapshot(
@@ -104,6 +106,10 @@ class S3Reader(Store):
                 raise
             self._connection.uploads.finish()
 
+    def list_ahead(self) -> None:
+        look = partial(self._listed, self._prefix, LISTED_PAGES, at_once=1)
+        self._connection.listed_ahead[self._prefix] = begun(look)
+
     def changed_elsewhere(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._forget(self._full(key))
@@ -116,10 +122,11 @@ class S3Reader(Store):
             found, _ = self._listed(full)
         yield from (replace(entry, key=entry.key.removeprefix(self._prefix)) for entry in found)
 
-    def _listed(self, full: str, pages: int | None = None) -> Listing:
+    def _listed(self, full: str, pages: int | None = None, *, at_once: int = 2) -> Listing:
         with self._explain_errors(full.removeprefix(self._prefix)):
+            certain = self._connection.plain
             found = list_objects(
-                self._client, self._bucket, full, certain=self._connection.plain, pages=pages
+                self._client, self._bucket, full, certain=certain, pages=pages, at_once=at_once
             )
         self._connection.bucket_seen = True
         return found
@@ -330,7 +337,13 @@ class S3Reader(Store):
 
 
 def list_objects(
-    client: S3Client, bucket: str, prefix: str, *, certain: bool, pages: int | None = None
+    client: S3Client,
+    bucket: str,
+    prefix: str,
+    *,
+    certain: bool,
+    pages: int | None = None,
+    at_once: int = 2,
 ) -> Listing:
     """Return the objects below a prefix, and whether these are all.
 
@@ -340,6 +353,7 @@ def list_objects(
         prefix: Prefix of the full keys.
         certain: Whether to list again until two listings are equal, because the connection may change bytes.
         pages: Number of requests for each listing at most; None for all.
+        at_once: Listings at a time: with 1, a server that hashes its objects does so once.
 
     Returns:
         The objects with their full keys, sorted by key, and whether there are no more. Memory: 300 bytes an
@@ -351,7 +365,7 @@ def list_objects(
 
     if not certain:
         return look(0)
-    before, found = map_in_threads(look, range(2), workers=2)
+    before, found = map_in_threads(look, range(2), workers=at_once)
     for number in range(2, READS + 1):
         if found == before:
             break

@@ -160,6 +160,12 @@ class Store(ABC):
         """
         return nullcontext()
 
+    def list_ahead(self) -> None:  # noqa: B027 - only some stores list
+        """Begin the listing for the next `snapshot` now, if it takes a request.
+
+        Some servers hash all objects for it: a second for 0.5 GB, in which a job can load its modules.
+        """
+
     def changed_elsewhere(self, keys: Iterable[str]) -> None:  # noqa: B027 - only some stores remember
         """Forget what a snapshot knows of objects that another process has written or removed."""
 

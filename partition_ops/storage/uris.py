@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from partition_ops.errors import InvalidInputError, UsageError
+from partition_ops.errors import InvalidInputError, PartitionOpsError, UsageError
 from partition_ops.storage.local_store import LocalStore
 from partition_ops.storage.s3_settings import StorageSettings
 from partition_ops.storage.store import Store, check_key
@@ -39,6 +39,30 @@ def open_store(
     store = _open(uri, settings, progress)
     check_allowed(store)
     return store
+
+
+class ListingAhead:
+    """Opens stores as `open_store` does; some can be listed before they are used.
+
+    Args:
+        settings: How to reach S3; by default boto3 finds credentials and the endpoint itself.
+    """
+
+    def __init__(self, settings: StorageSettings | None = None) -> None:
+        self._settings = settings
+        self._listed: dict[str, Store] = {}
+
+    def list(self, uri: str) -> None:
+        """Begin to list a root on S3; without effect if it cannot be opened, which opening it will say."""
+        if uri.startswith("s3://"):
+            with suppress(PartitionOpsError):
+                store = open_store(uri, self._settings)
+                store.list_ahead()
+                self._listed[uri] = store
+
+    def __call__(self, uri: str) -> Store:
+        """Return a store for a URI."""
+        return self._listed.pop(uri, None) or open_store(uri, self._settings)
 
 
 def check_spelling(uri: str) -> None:

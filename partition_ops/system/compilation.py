@@ -20,6 +20,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 from numba.core import config, event
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 
 from partition_ops import __version__
 
@@ -116,6 +118,12 @@ def unsigned(number: Any) -> Any:
     of one number with and one without sign would be a float.
     """
     return np.uint64(number)
+
+
+def set_up() -> None:
+    """Let numba set up what it does before the first loop is called: 0.3 s, in which others may wait."""
+    with global_compiler_lock:
+        cpu_target.target_context.refresh()
 
 
 def load_loops() -> int:

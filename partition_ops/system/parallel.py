@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from itertools import islice
@@ -20,6 +21,23 @@ def cores() -> int:
 def at_once(work: Callable[[], None]) -> None:
     """Do some work here and now, where others may do it in a thread."""
     work()
+
+
+def begun(work: Callable[[], R]) -> Callable[[], R]:
+    """Begin some work in a thread, and return the function that waits for its result, or raises its error.
+
+    The process may end before the work does.
+    """
+    future: Future[R] = Future()
+
+    def do() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=do, daemon=True).start()
+    return future.result
 
 
 def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None) -> Iterator[R]:

@@ -17,10 +17,17 @@ from partition_ops.artifacts import layout, lock_fence
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Task
-from partition_ops.errors import ConflictError, InvalidInputError, StorageError, TransientStorageError
+from partition_ops.errors import (
+    ConflictError,
+    InvalidInputError,
+    StorageError,
+    TransientStorageError,
+    UsageError,
+)
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_graph
 from partition_ops.storage import StorageSettings, Store, open_store, s3_client
+from partition_ops.storage.uris import ListingAhead
 from tests.graphs import library
 from tests.uploads import upload_folder
 
@@ -74,6 +81,38 @@ def test_a_snapshot_answers_without_requests(store: Store) -> None:
         store.delete(["a"])
         assert not store.exists("a") and store.names() == ["x"]
         assert sum(seen.values()) == 3
+
+
+def test_a_snapshot_takes_the_listing_that_has_begun(store: Store) -> None:
+    store.write_bytes("a", b"1")
+    with RequestCounter().counting() as seen:
+        store.list_ahead()
+        with store.snapshot():
+            assert [entry.key for entry in store.list()] == ["a"]
+        listings = sum(seen.values())
+        store.write_bytes("b", b"2")
+        with store.snapshot():
+            assert [entry.key for entry in store.list()] == ["a", "b"]
+    assert listings == 2  # over plain HTTP
+
+
+def test_a_listing_ahead_that_fails_is_as_one_that_fails_now(s3_settings: StorageSettings) -> None:
+    store = open_store("s3://no-such-bucket/graph", s3_settings)
+    store.list_ahead()
+    with store.snapshot(), pytest.raises(StorageError, match="no-such-bucket"):
+        store.read_bytes("a")
+
+
+def test_a_root_that_is_listed_ahead_is_opened_once(s3_settings: StorageSettings, s3_root: str) -> None:
+    opener = ListingAhead(s3_settings)
+    opener.list(s3_root)
+    opener.list("s3:///no-bucket")  # opening it says so
+    opener.list("no/such/folder")
+    with RequestCounter().counting() as seen, opener(s3_root) as first, first.snapshot():
+        assert sum(seen.values()) <= 2  # of the listing that has begun
+    assert opener(s3_root) is not first
+    with pytest.raises(UsageError, match="no bucket"):
+        opener("s3:///no-bucket")
 
 
 READS: dict[str, Callable[[Store], object]] = {

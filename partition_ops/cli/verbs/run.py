@@ -13,9 +13,11 @@ from partition_ops.cli.text_tables import defect_lines, quality_lines, result_li
 from partition_ops.cli.verb import Verb
 from partition_ops.jobs.options import RunConfig
 from partition_ops.options.arguments import config_of
+from partition_ops.stages.ingest.options import is_graph_file
 from partition_ops.stages.partition.options import PreviousOptions
 from partition_ops.stages.validate.options import ExpectationSuites
 from partition_ops.storage import open_store
+from partition_ops.storage.uris import ListingAhead
 from partition_ops.system.progress import terminal_progress
 
 
@@ -26,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, RunConfig)
-    from partition_ops.jobs.whole_job import run_graph
+    opener = ListingAhead(settings(arguments))
+    if not is_graph_file(arguments.input):
+        opener.list(arguments.input)
+    from partition_ops.jobs.whole_job import run_graph  # loads numba, while a server may list the input
 
     def report(result: StageResult) -> None:
         console.line(result_line(result))
@@ -40,6 +45,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> Any:
         arguments.input,
         arguments.output,
         settings=settings(arguments),
+        opened=opener,
         expectations=getattr(arguments, "expectations", None),
         previous=getattr(arguments, "previous", None),
         progress=terminal_progress(),

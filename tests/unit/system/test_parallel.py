@@ -6,12 +6,21 @@ import threading
 
 import pytest
 
-from partition_ops.system.parallel import map_in_threads, unordered_in_threads
+from partition_ops.system.parallel import begun, map_in_threads, unordered_in_threads
 
 
 def test_results_come_in_order_or_as_they_are_ready() -> None:
     assert list(map_in_threads(lambda item: item * 2, range(50), workers=3)) == list(range(0, 100, 2))
     assert sorted(unordered_in_threads(lambda item: item * 2, range(50))) == list(range(0, 100, 2))
+
+
+def test_work_that_has_begun_gives_its_result_or_its_error() -> None:
+    go_on = threading.Event()
+    result = begun(lambda: go_on.wait(120))
+    go_on.set()
+    assert result() is True and result() is True
+    with pytest.raises(ZeroDivisionError):
+        begun(lambda: 1 // 0)()
 
 
 def test_nobody_waits_for_a_slow_item(monkeypatch: pytest.MonkeyPatch) -> None:
