@@ -23,6 +23,7 @@ from partition_ops.stages.partition.engine import find_engine
 from partition_ops.stages.partition.incremental.matching import best_matching
 from partition_ops.stages.partition.multilevel.cluster import contract, find_clusters, merge
 from partition_ops.stages.partition.multilevel.graph import Graph, constraints_of
+from partition_ops.stages.partition.multilevel.improve import improve
 from partition_ops.stages.partition.multilevel.refine import refine
 from partition_ops.stages.partition.multilevel.search import fill_up
 from partition_ops.stages.partition.options import PartitionConfig
@@ -93,7 +94,7 @@ def _compile_variants(source: Store, run: Store) -> None:
     smaller, numbers = contract(graph, find_clusters(graph, CLUSTER, 0))
     for each, limits in ((graph, constraints), (smaller, constraints.contracted(numbers, smaller.num_nodes))):
         parts = np.zeros(each.num_nodes, np.int32)
-        refine(each, limits, parts)
+        improve(each, limits, parts, 0)
     if find_spec("mpi4py") is not None:
         _compile_for_ranks(Problem(PartitionConfig(num_parts=2), metadata, run))
     for bits in (32, 63):  # keys whose rests have 32 bits, and larger ones

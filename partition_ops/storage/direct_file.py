@@ -8,6 +8,7 @@ import hashlib
 import io
 import mmap
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,20 +23,22 @@ class DirectFile(io.RawIOBase):
 
     Pages of a large file in the page cache displace files that somebody reads, and take processor time;
     docs/decisions/tricks.md has what this class saves. If a file system does not write past the page cache,
-    the file is written through it.
+    the file is written through it. A thread writes a full buffer while that is hashed and the next one is
+    filled; an error of the disk is raised by one of the next calls.
 
     Whoever seeks back gets an ordinary file from then on, without a digest.
 
     Args:
         path: The file, which must not exist.
 
-    Peak memory: 4 MiB.
+    Peak memory: 4 MiB, and for a file that is larger than that 8 MiB.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = _open(path)
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared pages take the system longer
-        self._buffer = memoryview(mmap.mmap(-1, BUFFER_BYTES, private))  # begins at a page
+        self._buffer, self._other = _buffer(), memoryview(b"")
+        self._thread: ThreadPoolExecutor | None = None
+        self._writing: Future[None] | None = None  # of the other buffer
         self._filled = 0  # bytes of the buffer
         self._begin = 0  # position of the buffer in the file
         self._digest = hashlib.sha256()
@@ -77,8 +80,7 @@ class DirectFile(io.RawIOBase):
             self._filled += taken
             rest = rest[taken:]
             if self._filled == BUFFER_BYTES:
-                self._put(self._buffer)
-                self._filled = 0
+                self._put_beside()
         return size
 
     def close(self) -> None:
@@ -88,6 +90,8 @@ class DirectFile(io.RawIOBase):
             if self._plain is None:
                 self._finish()
         finally:
+            if self._thread is not None:
+                self._thread.shutdown()
             os.close(self._file)
             super().close()
 
@@ -98,30 +102,53 @@ class DirectFile(io.RawIOBase):
             self._filled = 0  # nobody needs the rest
         super().__exit__(kind, error, trace)
 
+    def _put_beside(self) -> None:
+        """Let the thread write the full buffer, and go on with the other one, which has been written."""
+        self._wait()
+        self._thread = self._thread or ThreadPoolExecutor(1, "write")
+        self._writing = self._thread.submit(self._put, self._buffer, self._begin)
+        self._digest.update(self._buffer)
+        self._begin += BUFFER_BYTES
+        self._buffer, self._other = self._other or _buffer(), self._buffer
+        self._filled = 0
+
+    def _wait(self) -> None:
+        """Wait for the buffer that is written, and raise its error."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
     def _finish(self) -> None:
         """Write the buffer; only the end, whose size is not aligned, goes through the page cache.
 
         For files that are smaller than the buffer, this halves the processor time of writing.
         """
+        self._wait()
+        self._digest.update(self._buffer[: self._filled])
         whole = self._filled - self._filled % ALIGNED
-        self._put(self._buffer[:whole])
+        self._put(self._buffer[:whole], self._begin)
         if whole < self._filled:
             _set_buffered(self._file)
-            self._put(self._buffer[whole : self._filled])
-        self._filled = 0
+            self._put(self._buffer[whole : self._filled], self._begin + whole)
+        self._begin, self._filled = self.tell(), 0
         os.lseek(self._file, self._begin, os.SEEK_SET)
 
-    def _put(self, rest: memoryview) -> None:
-        """Hash and write the bytes that follow those of the file."""
-        self._digest.update(rest)
+    def _put(self, rest: memoryview, begin: int) -> None:
+        """Write bytes at a position of the file."""
         while len(rest):
             try:
-                written = os.pwrite(self._file, rest, self._begin)
+                written = os.pwrite(self._file, rest, begin)
             except OSError as error:
                 if error.errno != errno.EINVAL or not _set_buffered(self._file):
                     raise
                 continue
-            rest, self._begin = rest[written:], self._begin + written
+            rest, begin = rest[written:], begin + written
+
+
+def _buffer() -> memoryview:
+    """Return a buffer that begins at a page."""
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared pages take the system longer
+    return memoryview(mmap.mmap(-1, BUFFER_BYTES, private))
 
 
 def _open(path: Path) -> int:
