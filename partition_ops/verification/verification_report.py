@@ -57,6 +57,17 @@ class Check:
         return dict(vars(self))
 
 
+BROKEN_OUTPUT = (
+    "Do not train on it. Remove the artifacts that are named and run the job again, which rebuilds them; if"
+    " that does not help, report it."
+)
+CHANGED_INPUT = (
+    "The output is as it was written, but the input is not as the manifest lists it: it has changed since, and"
+    " other checks compare with it. Run the job again for the input as it is now, or verify the output with"
+    " the input as it was."
+)
+
+
 @dataclass(frozen=True)
 class VerifyReport:
     """The outcome of all checks: those of `CHECKS`, then those that only one output format has.
@@ -93,12 +104,13 @@ class VerifyReport:
             VerificationError: Names the checks that failed.
         """
         if self.failed:
+            failed = {check.name for check in self.failed}
+            changed = "manifest-input" in failed and "manifest-artifacts" not in failed
             raise VerificationError(
-                f"{self.output} breaks {len(self.failed)} of {len(self.checks)} invariants",
+                f"{self.output} breaks {len(failed)} of {len(self.checks)} invariants",
                 report=self.to_json(),
                 found=", ".join(check.name for check in self.failed),
-                remedy="Do not train on it. Remove the artifacts that are named and run the job again, which"
-                " rebuilds them; if that does not help, report it.",
+                remedy=CHANGED_INPUT if changed else BROKEN_OUTPUT,
             )
 
     def to_json(self) -> dict[str, Any]:

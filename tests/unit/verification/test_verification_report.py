@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from partition_ops.errors import StorageError
+from partition_ops.errors import StorageError, VerificationError
 from partition_ops.formats.findings import Findings
 from partition_ops.formats.format import format_names, get_formats
 from partition_ops.verification.verification_report import (
@@ -48,6 +48,23 @@ def test_a_check_that_never_ran_has_not_passed() -> None:
     with findings.check("schema"):
         pass
     assert [check.name for check in report_of(findings).failed] == [c for c in CHECKS if c != "schema"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (["edge-ends", "manifest-input"], "the input is not as the manifest lists it"),
+        (["edge-ends", "manifest-input", "manifest-artifacts"], "Do not train on it"),
+        (["edge-ends"], "Do not train on it"),
+    ],
+)
+def test_an_input_that_has_changed_is_not_blamed_on_the_output(broken: list[str], said: str) -> None:
+    findings = all_begun()
+    for name in broken:
+        findings.fail(name, "differs")
+    with pytest.raises(VerificationError, match=f"out breaks {len(broken)} of") as error:
+        report_of(findings).raise_for_failures()
+    assert said in str(error.value.remedy)
 
 
 def test_an_exception_is_a_failure_and_the_rest_goes_on() -> None:
