@@ -106,7 +106,7 @@ def _compile_variants(source: Store, run: Store) -> None:
         other = open_store(folder)
         with closing(KeptHalfEdges()) as kept:
             prepare_graph(PrepareConfig(), source, other, half_edges=kept)
-            kept.take(metadata, other)
+            kept.take()
     best_matching(np.eye(2, dtype=np.int64))
     fill_up(graph, constraints, np.zeros(graph.num_nodes, np.int32), np.ones(MANY_PARTS, np.int64), 1.0)
     _compile_for_readers(source)

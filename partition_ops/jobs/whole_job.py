@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ from partition_ops.stages.convert import STAGE as CONVERT
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.partition.engine import TRAIN, objective_of
+from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.gate import no_old_nodes
 from partition_ops.stages.publish.options import PublishConfig
 from partition_ops.stages.publish.publish import PublishTask
@@ -210,7 +212,7 @@ class _Job:
         self._reporting = threading.Lock()
         self._threads = ThreadPoolExecutor(1)
         self._beside: list[Future[None]] = []  # work of the stages before, which runs beside the next ones
-        self._half_edges = KeptHalfEdges()  # from prepare to partition
+        self._half_edges: KeptHalfEdges | None = None  # from prepare to partition
 
     def run(self) -> RunResult:
         begun(set_up)
@@ -227,10 +229,13 @@ class _Job:
             validated = threads.submit(self.destination.exists, layout.record("validate"))
             check_before(self.config, self.source, self.destination)
             writable.result()
+        metadata = load_metadata(self.source, graph_name=self.config.graph_name)
         if not validated.result():
-            # taking a lock on S3 waits for answers
-            self.source.fetch_ahead(load_metadata(self.source, graph_name=self.config.graph_name).files())
-        with locked(self.destination, checked=True), closing(self._half_edges), self._threads:
+            self.source.fetch_ahead(metadata.files())  # taking a lock on S3 waits for answers
+        trains = objective_of(self.config.of(PartitionConfig), metadata) == TRAIN
+        self._half_edges = KeptHalfEdges(begin=True) if trains else None
+        kept = nullcontext() if self._half_edges is None else closing(self._half_edges)
+        with locked(self.destination, checked=True), kept, self._threads:
             forget_unrecorded(self.destination)
             if self.config.check_artifacts:
                 remove_damaged(self.destination, self.progress)

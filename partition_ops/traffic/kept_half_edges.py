@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
-from partition_ops.system.parallel import map_in_threads
+from partition_ops.system.parallel import begun, map_in_threads
 from partition_ops.traffic.sampled_edges import Counts, GroupNumbers, Ids, SampledEdges
 
 
@@ -37,28 +37,45 @@ class HalfEdgesByRange(NamedTuple):
 
 
 class KeptHalfEdges:
-    """Where ``prepare`` leaves half-edges, and ``partition`` takes them; whoever makes it closes it."""
+    """Where ``prepare`` leaves half-edges, and ``partition`` takes them; whoever makes it closes it.
 
-    def __init__(self) -> None:
-        self._kept: HalfEdgesByRange | None = None
+    Args:
+        begin: Whether a thread makes the edges at once, while the graph goes to the disk; otherwise they are
+            made when they are taken.
+    """
+
+    def __init__(self, *, begin: bool = False) -> None:
+        self._begin = begin
+        self._edges: Callable[[], SampledEdges] | None = None
         self._stack = ExitStack()
 
     def close(self) -> None:
         """Remove the half-edges, if there are any."""
-        self._kept = None
+        edges, self._edges = self._edges, None
+        if self._begin and edges is not None:
+            with suppress(Exception):  # nobody takes them
+                edges()  # the thread reads the file
         self._stack.close()
 
-    def keep(self, kept: HalfEdgesByRange, stack: ExitStack) -> None:
-        """Keep half-edges instead of those before; ``stack`` removes the file that they are in."""
-        self.close()
-        self._kept, self._stack = kept, stack
-
-    def take(self, metadata: GraphMetadata, run: Store) -> SampledEdges | None:
-        """Return what `read_sampled_edges` would, and remove the half-edges; None if there are none.
+    def keep(self, kept: HalfEdgesByRange, stack: ExitStack, metadata: GraphMetadata, run: Store) -> None:
+        """Keep half-edges instead of those before.
 
         Args:
+            kept: The half-edges.
+            stack: Removes the file that they are in.
             metadata: The graph's metadata.
             run: Root of the run, in which the graph has been validated.
+        """
+        self.close()
+        self._stack = stack
+
+        def make() -> SampledEdges:
+            return sampled_edges_of(kept, metadata, parallel=_may_be_parallel(run))
+
+        self._edges = begun(make) if self._begin else make
+
+    def take(self) -> SampledEdges | None:
+        """Return what `read_sampled_edges` would, and remove the half-edges; None if there are none.
 
         Raises:
             OSError: The temporary file cannot be read.
@@ -66,10 +83,9 @@ class KeptHalfEdges:
         Peak memory: as of `read_sampled_edges` less 8 bytes an edge, and for each core 10 bytes a half-edge
         of a range.
         """
+        edges, self._edges = self._edges, None
         with closing(self):
-            if self._kept is None:
-                return None
-            return sampled_edges_of(self._kept, metadata, parallel=_may_be_parallel(run))
+            return None if edges is None else edges()
 
 
 def _may_be_parallel(run: Store) -> bool:

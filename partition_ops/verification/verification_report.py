@@ -62,9 +62,9 @@ BROKEN_OUTPUT = (
     " that does not help, report it."
 )
 CHANGED_INPUT = (
-    "The output is as it was written, but the input is not as the manifest lists it: it has changed since, and"
-    " other checks compare with it. Run the job again for the input as it is now, or verify the output with"
-    " the input as it was."
+    "The output is as it was written, but the input is not as the manifest lists it: it has changed since,"
+    " and other checks compare with it. Run the job again for the input as it is now, or verify the output"
+    " with the input as it was."
 )
 
 

@@ -54,7 +54,7 @@ def with_traffic(problem: Problem, half_edges: KeptHalfEdges | None = None) -> P
     train = read_train_nodes(source, metadata, types)
     if not train.any():
         return problem
-    edges = None if half_edges is None else half_edges.take(metadata, problem.artifacts)
+    edges = None if half_edges is None else half_edges.take()
     if edges is None:
         hidden = ListedEdges(problem.artifacts, layout.DROPPED).ids(metadata)
         edges = read_sampled_edges(source, metadata, hidden)

@@ -68,7 +68,17 @@ class Preparation:
 
         def write_neighbours(stream: BinaryIO) -> tuple[Degrees, Degrees]:
             found.append(self.sort(dealt, range(dealt.ranges), stream))
+            if kept is not None:
+                keep(kept, *found[0])
             return found[0][1:]
+
+        def keep(kept: KeptHalfEdges, loops: Counts, _: Degrees, in_degrees: Degrees) -> None:
+            starts = [dealt.nodes_of(number).start for number in range(dealt.ranges)]
+            ends_here = np.add.reduceat(in_degrees, starts) if starts else np.zeros(0, np.int64)
+            edges = (sizes.sum(axis=0) - ends_here + loops).tolist()
+            types = [chunks[number].edge_type_id for number, _ in dealt.places()]
+            by_range = HalfEdgesByRange(self.shift, sizes, types, edges, dealt.read)
+            kept.keep(by_range, stack.pop_all(), self.metadata, writer.destination)
 
         chunks = reader.chunks()
         with ExitStack() as stack:
@@ -77,15 +87,7 @@ class Preparation:
             dealt = HalfEdges(file.fileno(), self.nodes, self.shift)
             self.deal(dealt, reader, chunks)
             sizes = np.diff(dealt.bounds(), axis=1)  # in the order of blocks, as `read` is from now on
-            counters = self.write_graph(writer, write_neighbours, lambda: int(found[0][0].sum()))
-            if kept is not None:
-                loops, _, in_degrees = found[0]
-                starts = [dealt.nodes_of(number).start for number in range(dealt.ranges)]
-                ends_here = np.add.reduceat(in_degrees, starts) if starts else np.zeros(0, np.int64)
-                edges = (sizes.sum(axis=0) - ends_here + loops).tolist()
-                types = [chunks[number].edge_type_id for number, _ in dealt.places()]
-                kept.keep(HalfEdgesByRange(self.shift, sizes, types, edges, dealt.read), stack.pop_all())
-            return counters
+            return self.write_graph(writer, write_neighbours, lambda: int(found[0][0].sum()))
 
     def deal(self, dealt: HalfEdges, reader: EdgeReader, chunks: Sequence[EdgeChunk]) -> None:
         """Write the half-edges of chunks to a file, by range of nodes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import fields
@@ -51,11 +52,11 @@ def homogeneous(graph: SmallGraph) -> tuple[np.ndarray, np.ndarray, int]:
     return np.array(src, np.int64), np.array(dst, np.int64), total
 
 
-def check_edges(kept: KeptHalfEdges, source: Store, run: Store, dropped: Mapping[int, Any]) -> None:
+def check_edges(kept: KeptHalfEdges, source: Store, dropped: Mapping[int, Any]) -> None:
     """Compare the edges that were kept with those that are read."""
     metadata = load_metadata(source)
-    found, expected = kept.take(metadata, run), read_sampled_edges(source, metadata, dropped)
-    assert found is not None and kept.take(metadata, run) is None
+    found, expected = kept.take(), read_sampled_edges(source, metadata, dropped)
+    assert found is not None and kept.take() is None
     for one in fields(SampledEdges):
         taken, read = getattr(found, one.name), getattr(expected, one.name)
         assert taken.dtype == read.dtype
@@ -65,7 +66,7 @@ def check_edges(kept: KeptHalfEdges, source: Store, run: Store, dropped: Mapping
 def check(graph: SmallGraph, folder: Path) -> None:
     source = open_store(str(graph.write(folder / "graph")))
     destination = open_store(str(folder / "out"))
-    kept = KeptHalfEdges()
+    kept = KeptHalfEdges(begin=True)
     result = prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
     src, dst, nodes = homogeneous(graph)
     loops = src == dst
@@ -79,7 +80,7 @@ def check(graph: SmallGraph, folder: Path) -> None:
     in_degrees = np.load(destination.local_copy(layout.PREPARED_IN_DEGREES))
     np.testing.assert_array_equal(in_degrees, np.bincount(dst, minlength=nodes))
     assert result.counters["self_loops"] == loops.sum()
-    check_edges(kept, source, destination, {})
+    check_edges(kept, source, {})
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -114,17 +115,28 @@ def test_edges_of_many_blocks(
     assert len(dropped) == (3 if on_defect == "drop" else 0)
     kept = KeptHalfEdges()
     prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
-    check_edges(kept, source, destination, dropped)
+    check_edges(kept, source, dropped)
 
 
-def test_half_edges_that_are_kept_replace_those_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begin", [False, True])
+def test_half_edges_that_are_kept_replace_those_before(tmp_path: Path, begin: bool) -> None:
+    """The file of those before is removed when no thread reads it any more, whatever it found."""
     closed: list[str] = []
-    with closing(KeptHalfEdges()) as kept:
+
+    def read(number: int) -> Any:
+        time.sleep(0.1)
+        assert not closed
+        raise OSError
+
+    run = open_store(str(tmp_path))
+    metadata = load_metadata(open_store(str(SHAPES["isolated nodes"].write(tmp_path / "graph"))))
+    with closing(KeptHalfEdges(begin=begin)) as kept:
         for name in ("first", "second"):
             with ExitStack() as stack:
                 stack.callback(closed.append, name)
-                by_range = HalfEdgesByRange(0, np.zeros((0, 0), np.int64), [], [], lambda number: None)
-                kept.keep(by_range, stack.pop_all())
+                reads = read if name == "first" else lambda number: None
+                by_range = HalfEdgesByRange(0, np.zeros((1, 1), np.int64), [0], [1], reads)
+                kept.keep(by_range, stack.pop_all(), metadata, run)
         assert closed == ["first"]
     assert closed == ["first", "second"]
 
@@ -152,7 +164,7 @@ def test_half_edges_are_a_file_until_they_are_taken(tmp_path: Path, monkeypatch:
         prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
         assert len([*(tmp_path / "temporary").iterdir()]) == 1
     assert not [*(tmp_path / "temporary").iterdir()]
-    assert kept.take(load_metadata(source), destination) is None
+    assert kept.take() is None
 
 
 @pytest.mark.parametrize("name", ["clean", "duplicate", "parallel"])
@@ -168,7 +180,7 @@ def test_parallel_edges_are_looked_for_if_validation_has_found_some(tmp_path: Pa
         looked: list[bool] = []
         find = sampled_edges.has_parallel_edges
         patched.setattr(sampled_edges, "has_parallel_edges", lambda *one: looked.append(True) or find(*one))
-        found = kept.take(metadata, destination)
+        found = kept.take()
     assert found is not None and bool(looked) == (name != "clean")
     assert len(found.joined) == (name != "clean") + (name == "parallel")
     np.testing.assert_array_equal(found.joined, read_sampled_edges(source, metadata).joined)
@@ -180,7 +192,7 @@ def test_half_edges_without_those_that_training_reads_are_not_kept(tmp_path: Pat
     validate_graph(ValidateConfig(on_defect="exclude"), source, destination)
     kept = KeptHalfEdges()
     prepare_graph(PrepareConfig(), source, destination, half_edges=kept)
-    assert kept.take(load_metadata(source), destination) is None
+    assert kept.take() is None
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
