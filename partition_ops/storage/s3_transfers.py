@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from partition_ops.storage.s3_client import Connection
 
 PART_BYTES = 16 << 20  # of a download
-UPLOAD_BYTES = 128 << 20  # of an upload by one request, and of a part of a larger one
+UPLOAD_BYTES = 256 << 20  # of an upload by one request, and of a part of a larger one
+EARLIER_UPLOADS = 128 << 20, 16 << 20  # parts of earlier versions
 COPY_BYTES = 1 << 30  # of a part of a copy
 MOST_COPIED = 5 << 30  # by one request
 CONTENT_TYPES = {
@@ -193,7 +194,7 @@ def _part_bytes(place: Place, entry: StoredObject) -> int | None:
     _, several, parts = entry.tag.partition("-")
     if not several:
         return None
-    for size in (UPLOAD_BYTES, PART_BYTES):  # that of older versions
+    for size in (UPLOAD_BYTES, *EARLIER_UPLOADS):
         if -(-entry.size // size) == int(parts):
             return size
     head = repeat(lambda: place.client.head_object(Bucket=place.bucket, Key=place.key, PartNumber=1))

@@ -1,4 +1,4 @@
-"""Uploads in the background."""
+"""Uploads in the background, and in parts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from partition_ops.errors import StorageError
 from partition_ops.storage import StorageSettings
 from partition_ops.storage.s3_client import AT_A_TIME
 from partition_ops.storage.s3_store import S3Store
+from partition_ops.storage.s3_transfers import _part_bytes
+from partition_ops.storage.store import StoredObject
 
 
 @pytest.fixture
@@ -33,6 +35,23 @@ def gate(store: S3Store) -> threading.Event:
 
     store._client.meta.events.register("before-send.s3", hold)
     return opened
+
+
+@pytest.mark.parametrize(
+    ("size", "tag", "expected"),
+    [
+        (1 << 20, "0" * 32, None),
+        (300 << 20, "0" * 32 + "-2", 256 << 20),
+        (300 << 20, "0" * 32 + "-3", 128 << 20),
+        (200 << 20, "0" * 32 + "-2", 128 << 20),
+        (300 << 20, "0" * 32 + "-19", 16 << 20),
+    ],
+)
+def test_parts_of_earlier_versions_are_known(
+    store: S3Store, size: int, tag: str, expected: int | None
+) -> None:
+    """Without a request: there is no such object."""
+    assert _part_bytes(store._place("none"), StoredObject("none", size, tag, 0.0)) == expected
 
 
 def refuse_writing(store: S3Store) -> None:
