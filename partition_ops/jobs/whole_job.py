@@ -43,7 +43,7 @@ from partition_ops.storage import StorageSettings, Store, open_store
 from partition_ops.storage.local_store import check_folder
 from partition_ops.system.compilation import set_up
 from partition_ops.system.memory import give_back_freed_memory
-from partition_ops.system.parallel import begun, map_in_threads
+from partition_ops.system.parallel import begin_in_thread, map_in_threads
 from partition_ops.system.progress import NoProgress, Progress
 from partition_ops.traffic.kept_half_edges import KeptHalfEdges
 
@@ -215,7 +215,7 @@ class _Job:
         self._half_edges: KeptHalfEdges | None = None  # from prepare to partition
 
     def run(self) -> RunResult:
-        begun(set_up)
+        begin_in_thread(set_up)
         with self.source.snapshot():
             return self._run_all()
 

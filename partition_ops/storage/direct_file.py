@@ -9,6 +9,7 @@ import io
 import mmap
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -100,6 +101,8 @@ class DirectFile(io.RawIOBase):
     ) -> None:
         if error is not None:
             self._filled = 0  # nobody needs the rest
+            with suppress(OSError):  # the first error counts
+                self._wait()
         super().__exit__(kind, error, trace)
 
     def _put_beside(self) -> None:

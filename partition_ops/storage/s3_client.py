@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 STYLES = ("auto", "path", "virtual")
 FRESH_SECONDS = 2.0  # for which a check of the lock holds, unless a record or the manifest is written
 FETCHED_AHEAD = 4  # downloads at a time
+Listing = tuple[list[StoredObject], bool]  # objects with their full keys, and whether these are all
 AT_A_TIME = 8  # uploads; as many files wait on the local disk at most
 
 
@@ -273,8 +274,8 @@ class Connection:
     uploads: Uploads = field(default_factory=Uploads)  # uploads in the background
     # what is known of objects that nobody else changes
     known: KnownObjects = field(default_factory=KnownObjects)
-    # listings for snapshots that have begun, by prefix
-    listed_ahead: dict[str, Callable[[], tuple[list[StoredObject], bool]]] = field(default_factory=dict)
+    # listings that have begun, for the next snapshot, by prefix
+    listed_ahead: dict[str, Callable[[], Listing]] = field(default_factory=dict)
     bucket_seen: bool = False  # whether the bucket is known to exist
     # whether an ETag of the form of an MD5 was found not to be the MD5 of its object
     other_etags: bool = False

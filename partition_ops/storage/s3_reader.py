@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
 from partition_ops.errors import InvalidInputError, StorageError
-from partition_ops.storage.s3_client import Connection
+from partition_ops.storage.s3_client import Connection, Listing
 from partition_ops.storage.s3_errors import (
     MISSING_OBJECT,
     error_code,
@@ -47,7 +47,7 @@ from partition_ops.storage.store import (
     check_key,
     sha256_of,
 )
-from partition_ops.system.parallel import begun, map_in_threads
+from partition_ops.system.parallel import begin_in_thread, map_in_threads
 from partition_ops.system.progress import Advance, NoProgress, Progress
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 BIG_BYTES = 64 << 20  # transfers of smaller objects are too short for a progress bar
 LISTED_PAGES = 4  # of a listing for a snapshot, with 1000 objects each
-Listing = tuple[list[StoredObject], bool]
 
 
 class S3Reader(Store):
@@ -108,7 +107,7 @@ class S3Reader(Store):
 
     def list_ahead(self) -> None:
         look = partial(self._listed, self._prefix, LISTED_PAGES, at_once=1)
-        self._connection.listed_ahead[self._prefix] = begun(look)
+        self._connection.listed_ahead[self._prefix] = begin_in_thread(look, daemon=True)
 
     def changed_elsewhere(self, keys: Iterable[str]) -> None:
         for key in keys:

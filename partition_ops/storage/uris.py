@@ -64,6 +64,11 @@ class ListingAhead:
         """Return a store for a URI."""
         return self._listed.pop(uri, None) or open_store(uri, self._settings)
 
+    def close(self) -> None:
+        """Close the stores that were listed and not used."""
+        while self._listed:
+            self._listed.popitem()[1].close()
+
 
 def check_spelling(uri: str) -> None:
     """Check that a URI has slashes after its scheme: ``s3:bucket/prefix`` would be a local path.

@@ -20,8 +20,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 from numba.core import config, event
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 
 from partition_ops import __version__
 
@@ -122,6 +120,9 @@ def unsigned(number: Any) -> Any:
 
 def set_up() -> None:
     """Let numba set up what it does before the first loop is called: 0.3 s, in which others may wait."""
+    from numba.core.compiler_lock import global_compiler_lock  # which is not part of numba's interface
+    from numba.core.registry import cpu_target
+
     with global_compiler_lock:
         cpu_target.target_context.refresh()
 

@@ -23,10 +23,12 @@ def at_once(work: Callable[[], None]) -> None:
     work()
 
 
-def begun(work: Callable[[], R]) -> Callable[[], R]:
+def begin_in_thread(work: Callable[[], R], *, daemon: bool = False) -> Callable[[], R]:
     """Begin some work in a thread, and return the function that waits for its result, or raises its error.
 
-    The process may end before the work does.
+    Args:
+        work: The work.
+        daemon: Whether the process may end before the work does.
     """
     future: Future[R] = Future()
 
@@ -36,7 +38,7 @@ def begun(work: Callable[[], R]) -> Callable[[], R]:
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=do, daemon=True).start()
+    threading.Thread(target=do, daemon=daemon).start()
     return future.result
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, closing, suppress
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
 from partition_ops.system.compilation import compiled, unsigned
-from partition_ops.system.parallel import begun, map_in_threads
+from partition_ops.system.parallel import begin_in_thread, map_in_threads
 from partition_ops.traffic.sampled_edges import Counts, GroupNumbers, Ids, SampledEdges
 
 
@@ -42,19 +44,24 @@ class KeptHalfEdges:
     Args:
         begin: Whether a thread makes the edges at once, while the graph goes to the disk; otherwise they are
             made when they are taken.
+
+    Peak memory, from `keep` or `take` on: as of `read_sampled_edges` less 8 bytes an edge, and for each core
+    10 bytes a half-edge of a range. The edges stay until they are taken or this is closed.
     """
 
     def __init__(self, *, begin: bool = False) -> None:
         self._begin = begin
         self._edges: Callable[[], SampledEdges] | None = None
+        self._wanted = threading.Event()
         self._stack = ExitStack()
 
     def close(self) -> None:
-        """Remove the half-edges, if there are any."""
-        edges, self._edges = self._edges, None
-        if self._begin and edges is not None:
+        """Remove the half-edges, if there are any, when no thread reads them any more."""
+        self._wanted.clear()
+        if self._begin and self._edges is not None:
             with suppress(Exception):  # nobody takes them
-                edges()  # the thread reads the file
+                self._edges()
+        self._edges = None
         self._stack.close()
 
     def keep(self, kept: HalfEdgesByRange, stack: ExitStack, metadata: GraphMetadata, run: Store) -> None:
@@ -68,24 +75,27 @@ class KeptHalfEdges:
         """
         self.close()
         self._stack = stack
+        wanted = self._wanted = threading.Event()
+        wanted.set()
+
+        def read(number: int) -> tuple[Ids, Ids]:
+            if not wanted.is_set():
+                raise CancelledError  # nobody takes the edges
+            return kept.read(number)
 
         def make() -> SampledEdges:
-            return sampled_edges_of(kept, metadata, parallel=_may_be_parallel(run))
+            return sampled_edges_of(kept._replace(read=read), metadata, parallel=_may_be_parallel(run))
 
-        self._edges = begun(make) if self._begin else make
+        self._edges = begin_in_thread(make) if self._begin else make
 
     def take(self) -> SampledEdges | None:
         """Return what `read_sampled_edges` would, and remove the half-edges; None if there are none.
 
         Raises:
             OSError: The temporary file cannot be read.
-
-        Peak memory: as of `read_sampled_edges` less 8 bytes an edge, and for each core 10 bytes a half-edge
-        of a range.
         """
-        edges, self._edges = self._edges, None
         with closing(self):
-            return None if edges is None else edges()
+            return None if self._edges is None else self._edges()
 
 
 def _may_be_parallel(run: Store) -> bool:

@@ -64,7 +64,7 @@ BROKEN_OUTPUT = (
 CHANGED_INPUT = (
     "The output is as it was written, but the input is not as the manifest lists it: it has changed since,"
     " and other checks compare with it. Run the job again for the input as it is now, or verify the output"
-    " with the input as it was."
+    " with the input as it was. Do not train on it before that."
 )
 
 

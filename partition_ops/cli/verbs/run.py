@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from typing import Any
 
 from partition_ops.artifacts import layout
@@ -28,9 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace, console: Console) -> Any:
     config = config_of(arguments, RunConfig)
-    opener = ListingAhead(settings(arguments))
-    if not is_graph_file(arguments.input):
-        opener.list(arguments.input)
+    with closing(ListingAhead(settings(arguments))) as opener:
+        if not is_graph_file(arguments.input):
+            opener.list(arguments.input)
+        return _run(arguments, console, config, opener)
+
+
+def _run(arguments: argparse.Namespace, console: Console, config: RunConfig, opener: ListingAhead) -> Any:
     from partition_ops.jobs.whole_job import run_graph  # loads numba, while a server may list the input
 
     def report(result: StageResult) -> None:

@@ -124,6 +124,8 @@ def partition_nodes(
     outputs = [layout.ASSIGNMENT]
     with ExitStack() as stack:
         done = Task("partition", destination, work, options=options, after=after, outputs=outputs).run()
+        if half_edges is not None:
+            half_edges.close()  # of a task that was done already
         if rest:
             beside(partial(_finish, stack.pop_all(), rest[0]))
     return done

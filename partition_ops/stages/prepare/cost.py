@@ -12,7 +12,7 @@ BLOCK_EDGES = 3 << 19  # the edges of a block of text, or of a group of Parquet
 
 
 def cost(config: PrepareConfig, sizes: Sizes, machine: Machine) -> StageEstimate:
-    """Estimate ``prepare``, which the engine ``random`` does without."""
+    """Estimate ``prepare``, without the edges that `KeptHalfEdges` makes: those count in ``partition``."""
     graph = sizes.prepared_bytes
     half_edge = (2 if range_shift(sizes.nodes) <= ROW_BITS else 4) + sizes.id_bytes
     dealt = machine.cores * (sizes.block + 2 * half_edge * min(BLOCK_EDGES, sizes.largest_chunk()))

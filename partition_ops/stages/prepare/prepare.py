@@ -55,8 +55,9 @@ def prepare_graph(
     Peak memory: 32 bytes a node, and for each core a block of edges with a copy. Or, if that is more, for
     each core 20 bytes a half-edge of one of 512 or more ranges of nodes, and 8 of five others (up to twice
     that beyond 2**31 nodes). 12 to 16 bytes an edge go through a temporary file (below ``TMPDIR``), which
-    stays until ``half_edges`` is taken or closed. With ``config.prepare_tasks`` above 1, this does the tasks
-    of `Spread` that are not done, one after another, and then `Spread.join`.
+    stays until ``half_edges`` is taken or closed; what it makes in a thread comes on top. With
+    ``config.prepare_tasks`` above 1, this does the tasks of `Spread` that are not done, one after another,
+    and then `Spread.join`.
     """
     if config.format == "parmetis":
         return prepare_text_task(

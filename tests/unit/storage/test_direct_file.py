@@ -97,13 +97,27 @@ def test_file_systems_that_always_use_the_page_cache(
     assert stream.sha256 == hashlib.sha256(data).hexdigest()
 
 
-def test_errors_of_the_disk_are_raised(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [2 * BUFFER_BYTES, LARGE])  # the first is only known when it is closed
+def test_errors_of_the_disk_are_raised(tmp_path: Path, size: int) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     stream = DirectFile(tmp_path / "file")
     resource.setrlimit(resource.RLIMIT_FSIZE, (BUFFER_BYTES, limits[1]))
     try:
         with pytest.raises(OSError, match="too large"), stream:
-            stream.write(bytes(LARGE))
+            stream.write(bytes(size))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert stream.closed
+
+
+def test_the_first_error_counts(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    stream = DirectFile(tmp_path / "file")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (BUFFER_BYTES, limits[1]))
+    try:
+        with pytest.raises(KeyError), stream:
+            stream.write(bytes(2 * BUFFER_BYTES))
+            raise KeyError
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert stream.closed

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from partition_ops.system.parallel import begun, map_in_threads, unordered_in_threads
+from partition_ops.system.parallel import begin_in_thread, map_in_threads, unordered_in_threads
 
 
 def test_results_come_in_order_or_as_they_are_ready() -> None:
@@ -16,11 +16,11 @@ def test_results_come_in_order_or_as_they_are_ready() -> None:
 
 def test_work_that_has_begun_gives_its_result_or_its_error() -> None:
     go_on = threading.Event()
-    result = begun(lambda: go_on.wait(120))
+    result = begin_in_thread(lambda: go_on.wait(120))
     go_on.set()
     assert result() is True and result() is True
     with pytest.raises(ZeroDivisionError):
-        begun(lambda: 1 // 0)()
+        begin_in_thread(lambda: 1 // 0)()
 
 
 def test_nobody_waits_for_a_slow_item(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
@@ -32,7 +33,8 @@ from partition_ops.stages.prepare.prepare import prepare_graph
 from partition_ops.stages.validate.options import ValidateConfig
 from partition_ops.stages.validate.validate import validate_graph
 from partition_ops.storage import Store, open_store
-from partition_ops.traffic import sampled_edges
+from partition_ops.system.parallel import begin_in_thread
+from partition_ops.traffic import kept_half_edges, sampled_edges
 from partition_ops.traffic.kept_half_edges import HalfEdgesByRange, KeptHalfEdges, _may_be_parallel
 from partition_ops.traffic.sampled_edges import SampledEdges, read_sampled_edges
 from tests.graphs import SHAPES, Edges, SmallGraph, library
@@ -122,10 +124,13 @@ def test_edges_of_many_blocks(
 def test_half_edges_that_are_kept_replace_those_before(tmp_path: Path, begin: bool) -> None:
     """The file of those before is removed when no thread reads it any more, whatever it found."""
     closed: list[str] = []
+    seen: list[list[str]] = []
+    reads_now = threading.Event()
 
     def read(number: int) -> Any:
+        reads_now.set()
         time.sleep(0.1)
-        assert not closed
+        seen.append([*closed])
         raise OSError
 
     run = open_store(str(tmp_path))
@@ -137,8 +142,47 @@ def test_half_edges_that_are_kept_replace_those_before(tmp_path: Path, begin: bo
                 reads = read if name == "first" else lambda number: None
                 by_range = HalfEdgesByRange(0, np.zeros((1, 1), np.int64), [0], [1], reads)
                 kept.keep(by_range, stack.pop_all(), metadata, run)
+                assert name == "second" or not begin or reads_now.wait(120)
         assert closed == ["first"]
     assert closed == ["first", "second"]
+    assert seen == ([[]] if begin else [])
+
+
+def test_an_interrupted_taker_does_not_close_the_file_that_a_thread_reads(tmp_path: Path) -> None:
+    closed: list[str] = []
+    seen: list[list[str]] = []
+    reads_now, goes_on = threading.Event(), threading.Event()
+
+    def read(number: int) -> Any:
+        reads_now.set()
+        goes_on.wait(120)
+        time.sleep(0.1)
+        seen.append([*closed])
+        raise OSError
+
+    def interrupt(work: Any) -> Any:
+        results = iter([KeyboardInterrupt])
+        wait = begin_in_thread(work)
+
+        def result() -> Any:
+            for one in results:
+                assert reads_now.wait(120)
+                goes_on.set()
+                raise one
+            return wait()
+
+        return result
+
+    metadata = load_metadata(open_store(str(SHAPES["isolated nodes"].write(tmp_path / "graph"))))
+    with pytest.MonkeyPatch.context() as patched, ExitStack() as stack:
+        patched.setattr(kept_half_edges, "begin_in_thread", interrupt)
+        kept = KeptHalfEdges(begin=True)
+        stack.callback(closed.append, "file")
+        by_range = HalfEdgesByRange(0, np.zeros((1, 1), np.int64), [0], [1], read)
+        kept.keep(by_range, stack.pop_all(), metadata, open_store(str(tmp_path)))
+        with pytest.raises(KeyboardInterrupt):
+            kept.take()
+    assert seen == [[]] and closed == ["file"]
 
 
 @pytest.mark.parametrize("metrics", [None, {}, {"graph": [{"parallel_edges": None}], "edge_types": []}])
