@@ -275,7 +275,7 @@ class Connection:
     # what is known of objects that nobody else changes
     known: KnownObjects = field(default_factory=KnownObjects)
     # listings that have begun, for the next snapshot, by prefix
-    listed_ahead: dict[str, Callable[[], Listing]] = field(default_factory=dict)
+    listed_ahead: dict[str, Future[Listing]] = field(default_factory=dict)
     bucket_seen: bool = False  # whether the bucket is known to exist
     # whether an ETag of the form of an MD5 was found not to be the MD5 of its object
     other_etags: bool = False

@@ -91,7 +91,7 @@ class S3Reader(Store):
         self._connection.uploads.settle_all(self._prefix)
         ahead = self._connection.listed_ahead.pop(self._prefix, None)
         try:
-            listed, complete = ahead() if ahead else self._listed(self._prefix, LISTED_PAGES)
+            listed, complete = ahead.result() if ahead else self._listed(self._prefix, LISTED_PAGES)
         except StorageError:  # some users may read objects, but not list them
             listed, complete = [], False
         with self._connection.known.snapshot(

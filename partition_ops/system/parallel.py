@@ -23,8 +23,8 @@ def at_once(work: Callable[[], None]) -> None:
     work()
 
 
-def begin_in_thread(work: Callable[[], R], *, daemon: bool = False) -> Callable[[], R]:
-    """Begin some work in a thread, and return the function that waits for its result, or raises its error.
+def begin_in_thread(work: Callable[[], R], *, daemon: bool = False) -> Future[R]:
+    """Begin some work in a thread, and return its result or error to be.
 
     Args:
         work: The work.
@@ -39,7 +39,7 @@ def begin_in_thread(work: Callable[[], R], *, daemon: bool = False) -> Callable[
             future.set_exception(error)
 
     threading.Thread(target=do, daemon=daemon).start()
-    return future.result
+    return future
 
 
 def map_in_threads(work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None) -> Iterator[R]:

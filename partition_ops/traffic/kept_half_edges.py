@@ -86,7 +86,7 @@ class KeptHalfEdges:
         def make() -> SampledEdges:
             return sampled_edges_of(kept._replace(read=read), metadata, parallel=_may_be_parallel(run))
 
-        self._edges = begin_in_thread(make) if self._begin else make
+        self._edges = begin_in_thread(make).result if self._begin else make
 
     def take(self) -> SampledEdges | None:
         """Return what `read_sampled_edges` would, and remove the half-edges; None if there are none.

@@ -17,6 +17,7 @@ from partition_ops.artifacts import layout, lock_fence
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.records import read_record
 from partition_ops.artifacts.tasks import ArtifactWriter, Task
+from partition_ops.cli import main
 from partition_ops.errors import (
     ConflictError,
     InvalidInputError,
@@ -27,6 +28,7 @@ from partition_ops.errors import (
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_graph
 from partition_ops.storage import StorageSettings, Store, open_store, s3_client
+from partition_ops.storage.s3_reader import S3Reader
 from partition_ops.storage.uris import ListingAhead
 from tests.graphs import library
 from tests.uploads import upload_folder
@@ -61,6 +63,35 @@ def test_a_job_sends_few_requests(s3_settings: StorageSettings, s3_root: str, tm
     assert verbs["GET"] - locks <= files + 16, seen
     assert locks <= 28 and verbs["PUT"] <= written + 8, seen
     assert verbs["POST"] <= 2, seen
+
+
+def test_the_command_lists_its_input_once(
+    s3_settings: StorageSettings, s3_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it begins the job; over plain HTTP that takes two requests."""
+    with open_store(f"{s3_root}/in", s3_settings) as source:
+        upload_folder(library().write(tmp_path / "graph"), source)
+    options = ["--num-parts", "2", "--engine", "random", "--ignore-estimate"]
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3_settings.endpoint_url,
+        "AWS_ACCESS_KEY_ID": s3_settings.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3_settings.secret_key,
+        "AWS_DEFAULT_REGION": s3_settings.region or "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    ahead: list[str] = []
+    list_ahead = S3Reader.list_ahead
+
+    def noted(reader: S3Reader) -> None:
+        ahead.append(reader.uri)
+        list_ahead(reader)
+
+    monkeypatch.setattr(S3Reader, "list_ahead", noted)
+    with RequestCounter().counting() as seen:
+        assert main(["run", f"{s3_root}/in", f"{s3_root}/out", *options]) == 0
+    assert ahead == [f"{s3_root}/in"]
+    prefix = f"{s3_root.removeprefix('s3://').partition('/')[2]}/in/"
+    assert seen["LIST", prefix] == 2, seen
 
 
 def test_a_snapshot_answers_without_requests(store: Store) -> None:

@@ -299,6 +299,21 @@ def test_a_job_does_not_do_again_what_it_has_left(
         assert again.read_bytes(key) == once.read_bytes(key)
 
 
+@pytest.mark.parametrize("objective", ["cut", "train"])
+def test_edges_are_kept_for_the_objective_that_needs_them(
+    tmp_path: Path, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[bool] = []
+    keep = KeptHalfEdges.keep
+    monkeypatch.setattr(
+        KeptHalfEdges, "keep", lambda self, *more: kept.append(self._begin) or keep(self, *more)
+    )
+    source = open_store(str(few_seeds("train_mask").write(tmp_path / "graph")))
+    config = RunConfig(num_parts=PARTS, objective=objective, on_defect="drop")
+    run_job(config, source, open_store(str(tmp_path / "run")))
+    assert kept == ([True] if objective == "train" else [])
+
+
 def test_a_job_fails_if_what_runs_beside_its_stages_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

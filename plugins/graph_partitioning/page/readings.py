@@ -20,6 +20,7 @@ from partition_ops.artifacts.latest import latest_run
 from partition_ops.errors import PartitionOpsError, TransientStorageError
 from partition_ops.stages.publish.run_index import read_index, run_name
 from partition_ops.storage import StorageSettings, open_store
+from partition_ops.system.parallel import begin_in_thread
 
 FIRST_SECONDS = 0.5  # for which the first answer waits for storage; the page asks again at once
 MOST_SECONDS = 2.0  # for which the second one does
@@ -113,15 +114,7 @@ def within(until: float, work: Callable[[], Result]) -> Result:
     Raises:
         NotYet: It has no result yet.
     """
-    future: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
+    future = begin_in_thread(work, daemon=True)
     try:
         return future.result(max(0.0, until - time.monotonic()))
     except TimeoutError:

@@ -18,9 +18,9 @@ def test_work_that_has_begun_gives_its_result_or_its_error() -> None:
     go_on = threading.Event()
     result = begin_in_thread(lambda: go_on.wait(120))
     go_on.set()
-    assert result() is True and result() is True
+    assert result.result() is True and result.result() is True
     with pytest.raises(ZeroDivisionError):
-        begin_in_thread(lambda: 1 // 0)()
+        begin_in_thread(lambda: 1 // 0).result()
 
 
 def test_nobody_waits_for_a_slow_item(monkeypatch: pytest.MonkeyPatch) -> None:

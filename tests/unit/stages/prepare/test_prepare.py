@@ -162,7 +162,8 @@ def test_an_interrupted_taker_does_not_close_the_file_that_a_thread_reads(tmp_pa
 
     def interrupt(work: Any) -> Any:
         results = iter([KeyboardInterrupt])
-        wait = begin_in_thread(work)
+        future = begin_in_thread(work)
+        wait = future.result
 
         def result() -> Any:
             for one in results:
@@ -171,7 +172,8 @@ def test_an_interrupted_taker_does_not_close_the_file_that_a_thread_reads(tmp_pa
                 raise one
             return wait()
 
-        return result
+        future.result = result
+        return future
 
     metadata = load_metadata(open_store(str(SHAPES["isolated nodes"].write(tmp_path / "graph"))))
     with pytest.MonkeyPatch.context() as patched, ExitStack() as stack:
