@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from partition_ops.system.compilation import compiled, compiled_inline, unsigned
+from partition_ops.system.compilation import compiled, compiled_inline, prefetch_ahead, unsigned
 
 Ids = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
@@ -140,6 +140,7 @@ def enter(
             continue
         a = b = c = d = 1.0
         for i in range(first[node], first[node + 1]):
+            prefetch_ahead(messages, groups, i)
             group = unsigned(groups[unsigned(i)])
             a *= 1.0 - messages[group, 0]
             if width == WIDTH:
@@ -184,6 +185,7 @@ def add_rows(
         a = b = c = d = 1.0
         e = f = g = h = 0.0
         for i in range(first[node], first[node + 1]):
+            prefetch_ahead(messages, groups, i)
             group = unsigned(groups[unsigned(i)])
             a *= 1.0 - messages[group, 0]
             b *= 1.0 - messages[group, 1]
@@ -217,6 +219,7 @@ def weigh_edges(
     for node in range(begin, end):
         total = 0.0
         for i in range(first[node], first[node + 1]):
+            prefetch_ahead(messages, groups, i)
             total += messages[unsigned(groups[unsigned(i)]), 0]
         factor = -np.expm1(-total) / total if total > 0 else 0.0
         for i in range(first[node], first[node + 1]):

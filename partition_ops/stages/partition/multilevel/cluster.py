@@ -23,6 +23,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     largest_degree,
     look_around,
     most_looked_up,
+    prefetch_around,
 )
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Powers, Whole
 from partition_ops.stages.partition.multilevel.tuning import ATTEMPTS, DEFAULT, LOOKED_UP, Contraction
@@ -342,6 +343,7 @@ def _rows(
         at = bounds[label] - bounds[piece.begin]
         found, count = piece.found[at:], 0
         for i in range(starts[label], starts[label + 1]):
+            prefetch_around(graph, members, i, starts[last], labels)
             v = members[i]
             begin, end = graph.offsets[v], graph.offsets[v + 1]
             near, weights = graph.neighbours[begin:end], graph.edge_weights[begin:end]

@@ -19,7 +19,13 @@ from partition_ops.stages.partition.problem import (
     shares,
     tolerances,
 )
-from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
+from partition_ops.system.compilation import (
+    compiled,
+    compiled_inline,
+    compiled_with_arrays,
+    prefetch,
+    unsigned,
+)
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]  # int64, or narrower in MPI's ranks
@@ -27,6 +33,9 @@ Labels = npt.NDArray[np.int32]
 NOTHING = np.zeros(0, np.int64)
 NO_LABELS = np.zeros(0, np.int32)
 NOWHERE = -1
+NODES_AHEAD = 8  # memory answers in the time that a loop takes for the neighbours of so many nodes
+IN_A_LINE = 16  # neighbours
+MOST_PREFETCHED = 64  # neighbours of a node: of hubs, the processor itself reads many at once
 MOST_COUNTED_BITS = 16  # of a value; 2**16 counts fit the second-level cache
 
 
@@ -165,6 +174,25 @@ def look_around(graph: Graph, v: int, numbers: npt.NDArray[Any], around: npt.NDA
     for i in range(len(near)):
         found[i] = numbers[unsigned(near[i])]
     return at + len(near)
+
+
+@compiled_inline
+def prefetch_around(graph: Graph, nodes: Numbers, i: Any, end: Any, numbers: npt.NDArray[Any]) -> None:
+    """Begin to read what a loop over nodes in any order needs for those after the one at ``i``.
+
+    These are the neighbours of a later node, and the numbers of the neighbours of the next but one. Both are
+    rarely in the cache. ``end`` is the end of the nodes.
+    """
+    if i + 2 * NODES_AHEAD < end:
+        prefetch(graph.offsets, unsigned(nodes[i + 2 * NODES_AHEAD]))
+        begin = unsigned(graph.offsets[unsigned(nodes[i + NODES_AHEAD])])
+        prefetch(graph.neighbours, begin)
+        prefetch(graph.neighbours, begin + IN_A_LINE)
+    if i + 2 < end:
+        v = unsigned(nodes[i + 2])
+        begin, most = graph.offsets[v], graph.offsets[v] + MOST_PREFETCHED
+        for j in range(begin, min(graph.offsets[v + np.uint64(1)], most)):
+            prefetch(numbers, unsigned(graph.neighbours[unsigned(j)]))
 
 
 @dataclass(frozen=True)

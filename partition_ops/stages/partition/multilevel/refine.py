@@ -20,6 +20,7 @@ from partition_ops.stages.partition.multilevel.graph import (
     Integers,
     Labels,
     look_around,
+    prefetch_around,
 )
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT, LOOKED_UP, Tuning
@@ -167,7 +168,7 @@ def _balance(state: State, active: Flags, rooms: list[Room], spread: Whole) -> b
     """Move nodes out of partitions that hold too much, and activate neighbours; return if any moved."""
     moved = 0
     for part in state.too_full:
-        candidates = np.flatnonzero(state.parts == part)
+        candidates = _relieving(state, part)
         losses = spread.for_each(lambda nodes: _all_losses(state, nodes, rooms), candidates)
         able = np.flatnonzero(losses < NEVER)
         order = able[np.argsort(losses[able], kind="stable")]
@@ -176,6 +177,17 @@ def _balance(state: State, active: Flags, rooms: list[Room], spread: Whole) -> b
             if part not in state.too_full:
                 break
     return moved > 0
+
+
+@compiled_with_arrays
+def _relieving(state: State, part: int) -> Integers:
+    """Return the nodes that help a partition by leaving it, ascending."""
+    nodes, count = np.empty(len(state.parts), np.int64), 0
+    for v in range(len(state.parts)):
+        if state.parts[v] == part and helps(state, v):
+            nodes[count] = v
+            count += 1
+    return nodes[:count].copy()
 
 
 def _all_losses(state: State, nodes: Integers, rooms: list[Room]) -> npt.NDArray[np.float64]:
@@ -352,15 +364,14 @@ def _enter(state: State, active: Flags, begin: int, end: int, room: Room, propos
 
 @compiled_with_arrays
 def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64]:
-    """Return the cost of each node's leaving its partition; `NEVER` if that does not help.
+    """Return the cost of each node's leaving its partition; `NEVER` if it cannot.
 
     For clusters that have homes, it is the cost divided by the relief: a few large clusters that are worth it
     leave before many small ones.
     """
     losses = np.full(len(nodes), NEVER)
     for i in range(len(nodes)):
-        if not helps(state, nodes[i]):
-            continue
+        prefetch_around(state.graph, nodes, i, len(nodes), state.parts)
         best, gain = _best_now(state, nodes[i], room, True)
         if best != state.parts[nodes[i]]:
             losses[i] = -gain
