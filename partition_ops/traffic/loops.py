@@ -227,6 +227,23 @@ def weigh_edges(
 
 
 @compiled
+def add_weights(first: Counts, groups: Ids, messages: Singles, begin: int, end: int) -> tuple[float, float]:
+    """Return the sum of what `weigh_edges` would write, and the sum of its squares."""
+    weights = squares = 0.0
+    for node in range(begin, end):
+        total = of_squares = 0.0
+        for i in range(first[node], first[node + 1]):
+            prefetch_ahead(messages, groups, i)
+            message = np.float64(messages[unsigned(groups[unsigned(i)]), 0])
+            total += message
+            of_squares += message * message
+        factor = -np.expm1(-total) / total if total > 0 else 0.0
+        weights += total * factor
+        squares += of_squares * factor * factor
+    return weights, squares
+
+
+@compiled
 def take_logs(messages: Singles) -> None:
     """Replace each chance q in the first column by -log(1 - q)."""
     for group in range(len(messages)):

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,7 @@ from partition_ops.traffic.loops import (
     Batches,
     Masks,
     add_rows,
+    add_weights,
     enter,
     reach,
     take_logs,
@@ -55,6 +57,7 @@ Singles = npt.NDArray[np.float32]
 RANGE = 1 << 15  # nodes or groups that a thread takes at a time
 FEW_PASSES = 4  # over all nodes; with more, it pays to know which nodes each pass can leave out
 FEW = 16  # batches: with so many, the last one of an epoch counts as a share of a full one
+Result = TypeVar("Result")
 NO_TRAINER, EVERY_TRAINER = -1, -2
 ALL = -1  # as a fan-out
 NOWHERE_FAR: Masks = np.zeros((0, 0), np.uint64)
@@ -261,16 +264,24 @@ class TrafficModel:
             The weights in the order of ``edges.groups``; see `add_to_half_edges`.
         """
         weights = np.zeros(self.edges.num_edges, np.float32)
+        weigh = partial(weigh_edges, self.edges.first, self.edges.groups, self._chances(num_parts), weights)
+        _in_ranges(weigh, self.edges.num_nodes)
+        return weights
+
+    def sums_of_weights(self, num_parts: int = 1) -> tuple[float, float]:
+        """Return the sum of `edge_weights` and that of their squares, without 4 bytes for each edge."""
+        add = partial(add_weights, self.edges.first, self.edges.groups, self._chances(num_parts))
+        sums = [*_of_ranges(add, self.edges.num_nodes)]
+        return sum(one for one, _ in sums), sum(one for _, one in sums)
+
+    def _chances(self, num_parts: int) -> Singles:
+        """Return (groups, 1) float32: -log(1 - q), q being the chance that a batch samples an edge."""
         seeds = int(np.count_nonzero(self.train))
-        if not seeds:
-            return weights
-        chance = min(1.0, self.sampling.batch_size * num_parts / seeds)
+        chance = min(1.0, self.sampling.batch_size * num_parts / seeds) if seeds else 0.0
         nowhere = np.zeros(self.edges.num_nodes, np.int32)
         messages = self._layers(self._batches(nowhere, [(EVERY_TRAINER, chance, 1.0)], width=1))
         take_logs(messages)
-        weigh = partial(weigh_edges, self.edges.first, self.edges.groups, messages, weights)
-        _in_ranges(weigh, self.edges.num_nodes)
-        return weights
+        return messages
 
     def _columns(self, part: int, seeds: int) -> list[tuple[int, float, float]]:
         """Return the kinds of batches of a trainer: its partition, the chance of a seed, how many there are.
@@ -369,5 +380,10 @@ def _bit(number: int) -> np.uint64:
 
 def _in_ranges(work: Callable[[int, int], object], count: int) -> None:
     """Call a loop for ranges of numbers, in threads."""
+    deque(_of_ranges(work, count), maxlen=0)
+
+
+def _of_ranges(work: Callable[[int, int], Result], count: int) -> Iterator[Result]:
+    """Yield what a loop returns for ranges of numbers, in their order; threads call it."""
     ranges = ((at, min(at + RANGE, count)) for at in range(0, count, RANGE))
-    deque(map_in_threads(lambda piece: work(*piece), ranges, workers=None if count > RANGE else 1), maxlen=0)
+    return map_in_threads(lambda piece: work(*piece), ranges, workers=None if count > RANGE else 1)

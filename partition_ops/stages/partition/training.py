@@ -66,12 +66,12 @@ def with_traffic(problem: Problem, half_edges: KeptHalfEdges | None = None) -> P
     for one in types:
         begin, end = offsets[(number := metadata.node_type_id(one.node_type)) : number + 2]
         problem.notes.setdefault("train_nodes", {})[str(one)] = int(np.count_nonzero(train[begin:end]))
-    weights = model.edge_weights(problem.num_parts)
-    squares = float(np.dot(weights, weights))
-    in_effect = float(weights.sum(dtype=np.float64)) ** 2 / (num_edges * squares) if squares else 1.0
+    total, squares = model.sums_of_weights(problem.num_parts)
+    in_effect = total**2 / (num_edges * squares) if squares else 1.0
     problem = problem.but(traffic=model, uneven=in_effect < problem.tuning.uneven)
     if not find_engine(problem.config.engine).weighs_edges(problem):
         return problem
+    weights = model.edge_weights(problem.num_parts)
     starts = np.asarray(problem.graph.offsets, np.int64)
     sums = add_to_half_edges(edges, weights, starts, problem.graph.narrow_neighbours)
     edge_weights, factor = _whole(sums, starts)

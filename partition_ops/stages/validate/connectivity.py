@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.errors import InvalidInputError
-from partition_ops.system.compilation import compiled, compiled_with_arrays, unsigned
+from partition_ops.system.compilation import compiled, compiled_with_arrays, prefetch_ahead, unsigned
 from partition_ops.system.memory import memory_limit
 
 Ids = npt.NDArray[np.int64]
@@ -279,7 +279,10 @@ def _count(ids: Ids, offset: int, low: npt.NDArray[np.uint8], carried: Ids) -> i
 @compiled
 def _join(src: Ids, dst: Ids, src_offset: int, dst_offset: int, parents: Counts) -> None:
     """Join the components of edges: union-find without ranks, the smaller ID becomes the root."""
+    of_sources, of_destinations = parents[src_offset:], parents[dst_offset:]
     for i in range(len(src)):
+        prefetch_ahead(of_sources, src, i)
+        prefetch_ahead(of_destinations, dst, i)
         u, v = src[i] + src_offset, dst[i] + dst_offset
         if parents[unsigned(u)] == parents[unsigned(v)]:  # after a while nearly always
             continue

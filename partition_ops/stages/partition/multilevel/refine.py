@@ -24,7 +24,7 @@ from partition_ops.stages.partition.multilevel.graph import (
 )
 from partition_ops.stages.partition.multilevel.spread import WHOLE, Whole
 from partition_ops.stages.partition.multilevel.tuning import DEFAULT, LOOKED_UP, Tuning
-from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
+from partition_ops.system.compilation import compiled, compiled_inline, unsigned
 
 MOST_NARROW = 127  # partitions that fit 8 bits
 NEVER = np.inf
@@ -168,7 +168,9 @@ def _balance(state: State, active: Flags, rooms: list[Room], spread: Whole) -> b
     """Move nodes out of partitions that hold too much, and activate neighbours; return if any moved."""
     moved = 0
     for part in state.too_full:
-        candidates = _relieving(state, part)
+        listed = np.empty(len(state.parts), np.int64)
+        candidates = listed[: _relieving(state, part, listed)].copy()
+        del listed
         losses = spread.for_each(lambda nodes: _all_losses(state, nodes, rooms), candidates)
         able = np.flatnonzero(losses < NEVER)
         order = able[np.argsort(losses[able], kind="stable")]
@@ -179,23 +181,23 @@ def _balance(state: State, active: Flags, rooms: list[Room], spread: Whole) -> b
     return moved > 0
 
 
-@compiled_with_arrays
-def _relieving(state: State, part: int) -> Integers:
-    """Return the nodes that help a partition by leaving it, ascending."""
-    nodes, count = np.empty(len(state.parts), np.int64), 0
+@compiled
+def _relieving(state: State, part: int, found: Integers) -> int:
+    """List the nodes that help a partition by leaving it, ascending; return how many they are."""
+    count = 0
     for v in range(len(state.parts)):
-        if state.parts[v] == part and helps(state, v):
-            nodes[count] = v
+        if state.parts[unsigned(v)] == part and helps(state, v):
+            found[unsigned(count)] = v
             count += 1
-    return nodes[:count].copy()
+    return count
 
 
 def _all_losses(state: State, nodes: Integers, rooms: list[Room]) -> npt.NDArray[np.float64]:
-    """Return `_losses` of some nodes, which all threads look at; there is a room for each of them."""
-    losses = np.empty(len(nodes))
+    """Return `_losses` of some nodes, `NEVER` where they cannot leave; there is a room for each thread."""
+    losses = np.full(len(nodes), NEVER)
 
     def look(thread: int, span: slice) -> None:
-        losses[span] = _losses(state, nodes[span], rooms[thread])
+        _losses(state, nodes[span], rooms[thread], losses[span])
 
     with Batches(len(nodes)) as batches:
         batches.share(0, len(nodes), look)  # none depends on another
@@ -362,14 +364,13 @@ def _enter(state: State, active: Flags, begin: int, end: int, room: Room, propos
     return moved
 
 
-@compiled_with_arrays
-def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64]:
-    """Return the cost of each node's leaving its partition; `NEVER` if it cannot.
+@compiled
+def _losses(state: State, nodes: Integers, room: Room, losses: npt.NDArray[np.float64]) -> None:
+    """Write the cost of each node's leaving its partition where it can leave.
 
     For clusters that have homes, it is the cost divided by the relief: a few large clusters that are worth it
     leave before many small ones.
     """
-    losses = np.full(len(nodes), NEVER)
     for i in range(len(nodes)):
         prefetch_around(state.graph, nodes, i, len(nodes), state.parts)
         best, gain = _best_now(state, nodes[i], room, True)
@@ -378,7 +379,6 @@ def _losses(state: State, nodes: Integers, room: Room) -> npt.NDArray[np.float64
             if len(state.homes) and len(state.constraints.weights):
                 relief = _relief(state, nodes[i])
                 losses[i] = losses[i] / relief if losses[i] > 0 else losses[i] * relief
-    return losses
 
 
 @compiled_inline

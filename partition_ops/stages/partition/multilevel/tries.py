@@ -108,22 +108,22 @@ class Tries:
         self.pool.shutdown(cancel_futures=True)
 
     @cached_property
-    def connected(self) -> Integers:
+    def connected(self) -> Integers | slice:
         """(connected nodes,) int64, the nodes that are partitioned: all, or those that have neighbours.
 
         With few others, a graph without them is not worth its copy of all half-edges.
         """
-        found = np.flatnonzero(np.diff(self.whole.offsets))
+        alone = self.whole.offsets[1:] == self.whole.offsets[:-1]
         classes = np.bincount(self.limits.classes)
-        isolated = classes - np.bincount(self.limits.classes[found], minlength=len(classes))
+        isolated = np.bincount(self.limits.classes[alone], minlength=len(classes))
         few = (isolated <= self.tuning.isolated * classes).all()
-        return np.arange(self.whole.num_nodes) if few else found
+        return slice(None) if few else np.flatnonzero(~alone)
 
     @cached_property
     def level(self) -> Level:
         """The graph of `connected`."""
         limits = self.nearly_even_limits if self._nearly_even else self.limits
-        if len(self.connected) == self.whole.num_nodes:
+        if isinstance(self.connected, slice):
             return Level(self.whole, limits)
         numbers = np.cumsum(np.diff(self.whole.offsets) > 0, dtype=np.int32) - 1
         offsets = np.concatenate([np.zeros(1, np.int64), self.whole.offsets[1:][self.connected]])
