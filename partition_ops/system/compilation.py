@@ -130,28 +130,40 @@ def _prefetch(typing: Any, table: Any, place: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        stride = builder.extract_value(array.strides, 0)
-        address, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-        of_table = builder.bitcast(array.data, address)
-        at = builder.gep(of_table, [builder.mul(arguments[1], stride)])
-        loop = ir.FunctionType(ir.VoidType(), [address, flag, flag, flag])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address], loop)
-        to_read, nearest, data = (ir.Constant(flag, number) for number in (0, 3, 1))
-        builder.call(prefetch, [at, to_read, nearest, data])
+        _begin_to_read(builder, context.make_array(table)(context, builder, arguments[0]), arguments[1])
         return context.get_dummy_value()
 
-    return types.void(table, types.uintp), generate
+    return types.void(table, types.intp), generate
+
+
+def _prefetch_ahead(typing: Any, table: Any, places: Any, i: Any) -> Any:
+    """Begin to read the entry of ``table`` that a loop over ``places`` looks up `AHEAD` turns after ``i``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(table)(context, builder, arguments[0])
+        numbers = context.make_array(places)(context, builder, arguments[1])
+        later = builder.add(arguments[2], context.get_constant(types.intp, AHEAD))
+        with builder.if_then(builder.icmp_signed("<", later, builder.extract_value(numbers.shape, 0))):
+            number = context.unpack_value(builder, places.dtype, builder.gep(numbers.data, [later]))
+            _begin_to_read(builder, array, context.cast(builder, number, places.dtype, types.intp))
+        return context.get_dummy_value()
+
+    return types.void(table, places, types.intp), generate
+
+
+def _begin_to_read(builder: Any, array: Any, place: Any) -> None:
+    """Write the instruction for a row of an array."""
+    address, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+    offset = builder.mul(place, builder.extract_value(array.strides, 0))
+    declared = ir.FunctionType(ir.VoidType(), [address, flag, flag, flag])
+    prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address], declared)
+    at = builder.gep(builder.bitcast(array.data, address), [offset])
+    to_read, nearest, data = (ir.Constant(flag, number) for number in (0, 3, 1))
+    builder.call(prefetch, [at, to_read, nearest, data])
 
 
 prefetch: Callable[[Any, Any], None] = cast(Any, intrinsic(_prefetch))
-
-
-@compiled_inline
-def prefetch_ahead(table: Any, places: Any, i: Any) -> None:
-    """Begin to read the entry of ``table`` that a loop over ``places`` looks up `AHEAD` turns after ``i``."""
-    if i + AHEAD < len(places):
-        prefetch(table, unsigned(places[unsigned(i + AHEAD)]))
+prefetch_ahead: Callable[[Any, Any, Any], None] = cast(Any, intrinsic(_prefetch_ahead))
 
 
 def set_up() -> None:
