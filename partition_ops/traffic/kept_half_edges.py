@@ -17,7 +17,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.manifest import read_validation_report
 from partition_ops.chunked.metadata import GraphMetadata
 from partition_ops.storage import Store
-from partition_ops.system.compilation import AHEAD, compiled, prefetch, unsigned
+from partition_ops.system.compilation import compiled, unsigned
 from partition_ops.system.parallel import begin_in_thread, map_in_threads
 from partition_ops.traffic.sampled_edges import Counts, GroupNumbers, Ids, SampledEdges
 
@@ -192,8 +192,6 @@ def _place(rows: Ids, dense: Ids, first: int, after: Counts, places: npt.NDArray
         first += after[row]
         after[row] = first
     for i in range(len(rows)):
-        if i + AHEAD < len(rows):
-            prefetch(groups, unsigned(places[unsigned(rows[i + AHEAD])]))
         row = unsigned(rows[i])
         groups[unsigned(places[row])] = dense[i]
         places[row] += 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import ctypes
+import mmap
 import re
 import time
 from collections.abc import Callable
@@ -10,11 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numba import njit
 from numba.core import config
 
 import partition_ops
 from partition_ops.system import compilation
+from partition_ops.system.compilation import AHEAD, prefetch, prefetch_ahead
 
 NUMBERS = re.compile(r"None|(np\.)?(int|float|bool)(\d+|_)?|[, ]")
 
@@ -55,3 +60,44 @@ def test_threads_that_import_at_once_keep_code_in_the_same_folder(monkeypatch: p
         assert [*threads.map(compilation.compiled, [len] * 8)] == [len] * 8
     assert {*seen} == {compilation.cache_folder()}
     assert before == settings.CACHE_DIR
+
+
+@njit(nogil=True, _nrt=False)
+def _read(table: Any, places: Any) -> Any:
+    """Return the sum of the first column at some places."""
+    total = 0.0
+    for i in range(len(places)):
+        prefetch_ahead(table, places, i)
+        prefetch(table, i)
+        total += table[places[i], 0] if table.ndim == 2 else table[places[i]]
+    return total
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint16])
+@pytest.mark.parametrize("shape", [(5,), (5, 4)])
+def test_prefetching_changes_no_result(dtype: type, shape: tuple[int, ...]) -> None:
+    """Neither with few places, nor with a place outside of the table, as of the last turns of a loop."""
+    table = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for count in (0, 1, AHEAD, 100):
+        places = (np.arange(count) % len(table)).astype(dtype)
+        assert _read(table, places) == table.reshape(len(table), -1)[places, :1].sum()
+
+
+def test_prefetching_reads_no_place_after_the_last() -> None:
+    """The page after the places may not be read: that would end the process."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    both = np.frombuffer(memory, np.int64)
+    address = both.ctypes.data + page
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(page), 0) == 0
+    try:
+        assert _read(np.ones(1), both[: page // both.itemsize]) == page // both.itemsize
+    finally:
+        assert libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(page), 3) == 0
+
+
+def test_the_instruction_is_in_the_code() -> None:
+    assert _read(np.ones(1), np.zeros(40, np.int64)) == 40
+    code = "".join(_read.inspect_llvm().values())
+    assert "@llvm.prefetch" in code

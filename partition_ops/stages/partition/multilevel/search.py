@@ -23,7 +23,13 @@ from partition_ops.stages.partition.multilevel.graph import (
 )
 from partition_ops.stages.partition.multilevel.refine import State, add, fits
 from partition_ops.stages.partition.multilevel.tuning import LONGEST, SCALE
-from partition_ops.system.compilation import compiled, compiled_inline, compiled_with_arrays, unsigned
+from partition_ops.system.compilation import (
+    compiled,
+    compiled_inline,
+    compiled_with_arrays,
+    prefetch_ahead,
+    unsigned,
+)
 
 NOT_QUEUED = -1
 MOST_PULL = 1 << 28  # of one node, so that sums fit 32 bits
@@ -95,6 +101,7 @@ def _sum_up(state: State, search: Search, begin: int, end: int) -> int:
     for v in range(begin, end):
         row, degree = search.sums[v], 0
         for j in range(graph.offsets[v], graph.offsets[v + 1]):
+            prefetch_ahead(state.parts, graph.neighbours, j)
             weight = search.scale * (graph.edge_weights[j] if len(graph.edge_weights) else 1)
             row[unsigned(state.parts[unsigned(graph.neighbours[j])])] += weight
             degree += weight
