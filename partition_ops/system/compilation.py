@@ -32,7 +32,7 @@ _not_kept: list[Any] = []  # of these, those whose code finds no writable folder
 # threads may import modules with loops at the same time: without it, one kept its code in the current folder
 _setting = threading.RLock()
 UNCOUNTED: dict[str, Any] = {"_nrt": False}  # numba's own loops use this option, too
-AHEAD = 16  # entries: memory answers in the time that a loop takes for so many
+AHEAD = 16  # turns of a loop, which take about as long as a read from memory
 MESSAGE = (
     "Compiling loops for this processor: up to a minute, once for an installation."
     " 'partition-ops compile' does it ahead of time."
@@ -124,9 +124,9 @@ def unsigned(number: Any) -> Any:
 def _prefetch(typing: Any, table: Any, place: Any) -> Any:
     """Begin to read ``table[place]``, which a loop needs later, into the cache; any place is allowed.
 
-    The processor begins reads early by itself only as far as it sees, some 20 turns of a short loop, and not
+    The processor itself begins reads early only as far as it sees, some 20 turns of a short loop, and not
     beyond a branch that it has guessed wrong. In loops that compute with what they look up, this halves the
-    time if the table is not in the cache; see docs/decisions/tricks.md. Loops that only copy gain nothing.
+    time if the table is not in the cache; see docs/decisions/two-level.md. Loops that only copy gain nothing.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -137,7 +137,10 @@ def _prefetch(typing: Any, table: Any, place: Any) -> Any:
 
 
 def _prefetch_ahead(typing: Any, table: Any, places: Any, i: Any) -> Any:
-    """Begin to read the entry of ``table`` that a loop over ``places`` looks up `AHEAD` turns after ``i``."""
+    """Prefetch the entry of ``table`` that a loop over ``places`` looks up `AHEAD` turns after ``i``.
+
+    The places must be contiguous.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(table)(context, builder, arguments[0])

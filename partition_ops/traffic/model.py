@@ -250,7 +250,20 @@ class TrafficModel:
         self._read(self._batches(parts, columns), int(parts.max(initial=0)) + 1, reads, sampled=False)
         return reads
 
-    def edge_weights(self, num_parts: int = 1) -> Singles:
+    def edge_chances(self, num_parts: int = 1) -> Singles:
+        """Return (groups, 1) float32: -log(1 - q), q being the chance that a batch samples an edge.
+
+        Args:
+            num_parts: Number of partitions. With 1, the seeds are drawn from all train nodes.
+        """
+        seeds = int(np.count_nonzero(self.train))
+        chance = min(1.0, self.sampling.batch_size * num_parts / seeds) if seeds else 0.0
+        nowhere = np.zeros(self.edges.num_nodes, np.int32)
+        messages = self._layers(self._batches(nowhere, [(EVERY_TRAINER, chance, 1.0)], width=1))
+        take_logs(messages)
+        return messages
+
+    def edge_weights(self, num_parts: int = 1, chances: Singles | None = None) -> Singles:
         """Return (edges,) float32: expected rows that a batch reads over each edge, before any assignment.
 
         The weights of the out-edges of a node add up to the probability that a batch reads it through an
@@ -258,30 +271,23 @@ class TrafficModel:
         each partition has the same share of the train nodes.
 
         Args:
-            num_parts: Number of partitions. With 1, the seeds are drawn from all train nodes.
+            num_parts: See `edge_chances`.
+            chances: What that returns, if the caller has it.
 
         Returns:
             The weights in the order of ``edges.groups``; see `add_to_half_edges`.
         """
         weights = np.zeros(self.edges.num_edges, np.float32)
-        weigh = partial(weigh_edges, self.edges.first, self.edges.groups, self._chances(num_parts), weights)
+        chances = self.edge_chances(num_parts) if chances is None else chances
+        weigh = partial(weigh_edges, self.edges.first, self.edges.groups, chances, weights)
         _in_ranges(weigh, self.edges.num_nodes)
         return weights
 
-    def sums_of_weights(self, num_parts: int = 1) -> tuple[float, float]:
+    def sums_of_weights(self, chances: Singles) -> tuple[float, float]:
         """Return the sum of `edge_weights` and that of their squares, without 4 bytes for each edge."""
-        add = partial(add_weights, self.edges.first, self.edges.groups, self._chances(num_parts))
+        add = partial(add_weights, self.edges.first, self.edges.groups, chances)
         sums = [*_of_ranges(add, self.edges.num_nodes)]
         return sum(one for one, _ in sums), sum(one for _, one in sums)
-
-    def _chances(self, num_parts: int) -> Singles:
-        """Return (groups, 1) float32: -log(1 - q), q being the chance that a batch samples an edge."""
-        seeds = int(np.count_nonzero(self.train))
-        chance = min(1.0, self.sampling.batch_size * num_parts / seeds) if seeds else 0.0
-        nowhere = np.zeros(self.edges.num_nodes, np.int32)
-        messages = self._layers(self._batches(nowhere, [(EVERY_TRAINER, chance, 1.0)], width=1))
-        take_logs(messages)
-        return messages
 
     def _columns(self, part: int, seeds: int) -> list[tuple[int, float, float]]:
         """Return the kinds of batches of a trainer: its partition, the chance of a seed, how many there are.

@@ -66,12 +66,14 @@ def with_traffic(problem: Problem, half_edges: KeptHalfEdges | None = None) -> P
     for one in types:
         begin, end = offsets[(number := metadata.node_type_id(one.node_type)) : number + 2]
         problem.notes.setdefault("train_nodes", {})[str(one)] = int(np.count_nonzero(train[begin:end]))
-    total, squares = model.sums_of_weights(problem.num_parts)
+    chances = model.edge_chances(problem.num_parts)
+    total, squares = model.sums_of_weights(chances)
     in_effect = total**2 / (num_edges * squares) if squares else 1.0
     problem = problem.but(traffic=model, uneven=in_effect < problem.tuning.uneven)
     if not find_engine(problem.config.engine).weighs_edges(problem):
         return problem
-    weights = model.edge_weights(problem.num_parts)
+    weights = model.edge_weights(problem.num_parts, chances)
+    del chances
     starts = np.asarray(problem.graph.offsets, np.int64)
     sums = add_to_half_edges(edges, weights, starts, problem.graph.narrow_neighbours)
     edge_weights, factor = _whole(sums, starts)

@@ -210,6 +210,21 @@ def test_edges_out_of_reach_have_no_part(layers: int, parallels: bool) -> None:
     np.testing.assert_array_equal(found_weights[found_weights > 0], weights[weights > 0])
 
 
+@pytest.mark.parametrize("trained", [0, 0.004, 1])
+def test_the_sums_of_weights_are_those_of_all_weights(
+    trained: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("partition_ops.traffic.model.RANGE", 100)
+    train = np.random.default_rng(7).random(1300) < trained
+    model = TrafficModel(
+        collected(random_edges(7, reverses=True, parallels=True)), train, Sampling((3, 2), 2)
+    )
+    weights = model.edge_weights(PARTS).astype(np.float64)
+    assert (weights.sum() > 0) == train.any()
+    found = model.sums_of_weights(model.edge_chances(PARTS))
+    assert found == pytest.approx((weights.sum(), np.square(weights).sum()), rel=1e-5)
+
+
 @pytest.mark.parametrize(("count", "layers"), [(40, 2), (300, 3)])  # with more passes than bits, too
 def test_passes_leave_out_what_their_trainers_cannot_reach(
     count: int, layers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

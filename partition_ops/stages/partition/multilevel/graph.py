@@ -33,8 +33,9 @@ Labels = npt.NDArray[np.int32]
 NOTHING = np.zeros(0, np.int64)
 NO_LABELS = np.zeros(0, np.int32)
 NOWHERE = -1
-NODES_AHEAD = 8  # memory answers in the time that a loop takes for the neighbours of so many nodes
-IN_A_LINE = 16  # neighbours
+NODES_AHEAD = 8  # a loop takes about as long for their neighbours as a read from memory
+NUMBERS_AHEAD = 2  # nodes; the numbers of their neighbours fit in the first-level cache
+IN_A_LINE = np.uint64(16)  # neighbours
 MOST_PREFETCHED = 64  # neighbours of a node: of hubs, the processor itself reads many at once
 MOST_COUNTED_BITS = 16  # of a value; 2**16 counts fit the second-level cache
 
@@ -178,20 +179,21 @@ def look_around(graph: Graph, v: int, numbers: npt.NDArray[Any], around: npt.NDA
 
 @compiled_inline
 def prefetch_around(graph: Graph, nodes: Numbers, i: Any, end: Any, numbers: npt.NDArray[Any]) -> None:
-    """Begin to read what a loop over nodes in any order needs for those after the one at ``i``.
+    """Prefetch what a loop over nodes in any order needs for those after the one at ``i``.
 
     These are the neighbours of a later node, and the numbers of the neighbours of the next but one. Both are
-    rarely in the cache. ``end`` is the end of the nodes.
+    rarely in the cache. ``end`` is the end of the nodes. The neighbours of all of them must be in the graph:
+    some are read here, a little earlier than by the loop.
     """
     if i + 2 * NODES_AHEAD < end:
         prefetch(graph.offsets, unsigned(nodes[i + 2 * NODES_AHEAD]))
         begin = unsigned(graph.offsets[unsigned(nodes[i + NODES_AHEAD])])
         prefetch(graph.neighbours, begin)
         prefetch(graph.neighbours, begin + IN_A_LINE)
-    if i + 2 < end:
-        v = unsigned(nodes[i + 2])
-        begin, most = graph.offsets[v], graph.offsets[v] + MOST_PREFETCHED
-        for j in range(begin, min(graph.offsets[v + np.uint64(1)], most)):
+    if i + NUMBERS_AHEAD < end:
+        v = unsigned(nodes[i + NUMBERS_AHEAD])
+        first, last = graph.offsets[v], graph.offsets[v + np.uint64(1)]
+        for j in range(first, min(last, first + MOST_PREFETCHED)):
             prefetch(numbers, unsigned(graph.neighbours[unsigned(j)]))
 
 

@@ -168,9 +168,8 @@ def _balance(state: State, active: Flags, rooms: list[Room], spread: Whole) -> b
     """Move nodes out of partitions that hold too much, and activate neighbours; return if any moved."""
     moved = 0
     for part in state.too_full:
-        listed = np.empty(len(state.parts), np.int64)
-        candidates = listed[: _relieving(state, part, listed)].copy()
-        del listed
+        candidates = np.empty(np.count_nonzero(state.parts == part), np.int64)
+        candidates = candidates[: _relieving(state, part, candidates)]
         losses = spread.for_each(lambda nodes: _all_losses(state, nodes, rooms), candidates)
         able = np.flatnonzero(losses < NEVER)
         order = able[np.argsort(losses[able], kind="stable")]
@@ -366,7 +365,7 @@ def _enter(state: State, active: Flags, begin: int, end: int, room: Room, propos
 
 @compiled
 def _losses(state: State, nodes: Integers, room: Room, losses: npt.NDArray[np.float64]) -> None:
-    """Write the cost of each node's leaving its partition where it can leave.
+    """Write the cost of moving each node of `_relieving` out of its partition, unless it fits nowhere else.
 
     For clusters that have homes, it is the cost divided by the relief: a few large clusters that are worth it
     leave before many small ones.

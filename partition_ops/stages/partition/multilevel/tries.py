@@ -109,9 +109,9 @@ class Tries:
 
     @cached_property
     def connected(self) -> Integers | slice:
-        """(connected nodes,) int64, the nodes that are partitioned: all, or those that have neighbours.
+        """Index of the nodes that are partitioned: all, or (connected nodes,) int64, those with neighbours.
 
-        With few others, a graph without them is not worth its copy of all half-edges.
+        If few have none, a graph without them is not worth its copy of all half-edges.
         """
         alone = self.whole.offsets[1:] == self.whole.offsets[:-1]
         classes = np.bincount(self.limits.classes)

@@ -118,6 +118,34 @@ def test_a_value_with_fewer_nodes_than_partitions_is_noted(
         assert (said in caplog.text) == noted
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(9) % 2 == 0,
+        (np.arange(9) * 31).astype(np.uint8),
+        (np.arange(9) * 31 - 128).astype(np.int8),
+        np.arange(2**63 - 4, 2**63 + 5, dtype=np.uint64),
+        np.arange(9, dtype=np.int64) * 10**17,
+        np.arange(9, dtype=np.int32) % 3 * 10**8,
+    ],
+    ids=lambda values: f"{values.dtype} {values[1]}",
+)
+@pytest.mark.parametrize("block", [2, 100])
+def test_classes_are_the_combinations_of_types_and_values(
+    values: np.ndarray, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A type without the feature counts as having 0; classes are in the order of type, then of the values."""
+    monkeypatch.setattr("partition_ops.stages.partition.problem.BLOCK", block)
+    second = np.arange(9, dtype=np.int16) % 4
+    features = [Values("a", "one", values), Values("a", "two", second), Values("none", "one", values[:0])]
+    graph = SmallGraph({"a": 9, "b": 3, "none": 0}, {"a:r:b": Edges([0], [1])}, features)
+    source = open_store(str(graph.write(tmp_path)))
+    found = feature_classes(PartitionConfig(num_parts=2), load_metadata(source), source, ("one", "two"))
+    signed = values.astype(np.int64).tolist()
+    combinations = [*zip([0] * 9, signed, second.tolist(), strict=True), *[(1, 0, 0)] * 3]
+    assert found.tolist() == [sorted(set(combinations)).index(one) for one in combinations]
+
+
 def test_random_gives_every_partition_its_share_of_every_type(stores: tuple[Store, Store]) -> None:
     parts = assigned(stores, PartitionConfig(num_parts=3, engine="random"))
     offsets = load_metadata(stores[0]).node_offsets
