@@ -253,6 +253,9 @@ class TrafficModel:
     def edge_chances(self, num_parts: int = 1) -> Singles:
         """Return (groups, 1) float32: -log(1 - q), q being the chance that a batch samples an edge.
 
+        Every train node is a seed with the probability that it has in a batch of its own partition, if each
+        partition has the same share of the train nodes.
+
         Args:
             num_parts: Number of partitions. With 1, the seeds are drawn from all train nodes.
         """
@@ -263,22 +266,19 @@ class TrafficModel:
         take_logs(messages)
         return messages
 
-    def edge_weights(self, num_parts: int = 1, chances: Singles | None = None) -> Singles:
+    def edge_weights(self, chances: Singles) -> Singles:
         """Return (edges,) float32: expected rows that a batch reads over each edge, before any assignment.
 
         The weights of the out-edges of a node add up to the probability that a batch reads it through an
-        edge. Every train node is a seed with the probability that it has in a batch of its own partition, if
-        each partition has the same share of the train nodes.
+        edge.
 
         Args:
-            num_parts: See `edge_chances`.
-            chances: What that returns, if the caller has it.
+            chances: Of `edge_chances`.
 
         Returns:
             The weights in the order of ``edges.groups``; see `add_to_half_edges`.
         """
         weights = np.zeros(self.edges.num_edges, np.float32)
-        chances = self.edge_chances(num_parts) if chances is None else chances
         weigh = partial(weigh_edges, self.edges.first, self.edges.groups, chances, weights)
         _in_ranges(weigh, self.edges.num_nodes)
         return weights

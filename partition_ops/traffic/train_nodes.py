@@ -170,4 +170,5 @@ def check_mask(key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
             f"The feature {key!r} is not a mask",
             found=f"{dtype} rows of shape {shape}",
             expected="one boolean or number a node",
+            remedy="Name another mask with --train-nodes TYPE:MASK, or write this one with one value a node.",
         )

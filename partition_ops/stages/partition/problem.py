@@ -211,6 +211,7 @@ def feature_classes(
             else f"The features {names} have too many combinations of values to balance by",
             found=f"{len(found)} with the node types",
             expected=f"at most {MOST_CLASSES}",
+            remedy="Name another feature, or none, with --balance-ntypes.",
         )
     sizes = np.zeros(len(found), np.int64)
     for begin in range(0, len(dense), BLOCK):

@@ -72,7 +72,7 @@ def with_traffic(problem: Problem, half_edges: KeptHalfEdges | None = None) -> P
     problem = problem.but(traffic=model, uneven=in_effect < problem.tuning.uneven)
     if not find_engine(problem.config.engine).weighs_edges(problem):
         return problem
-    weights = model.edge_weights(problem.num_parts, chances)
+    weights = model.edge_weights(chances)
     del chances
     starts = np.asarray(problem.graph.offsets, np.int64)
     sums = add_to_half_edges(edges, weights, starts, problem.graph.narrow_neighbours)

@@ -26,15 +26,15 @@ def test_a_row_is_read_once_by_all_edges_of_a_pair(types: int) -> None:
     found = model.traffic(np.array([0, 1, 1, 1], np.int32), 2)
     assert found.remote_rows_per_batch.tolist() == pytest.approx([0, 0.5 * (1 - 0.5**types)])
     np.testing.assert_allclose(found.neighbours[1] / 2, [0.25 * types, 0.25 * types], rtol=1e-6)
-    assert model.edge_weights().tolist() == pytest.approx([0.5 * (1 - 0.5**types)] * 2)
+    assert model.edge_weights(model.edge_chances()).tolist() == pytest.approx([0.5 * (1 - 0.5**types)] * 2)
 
 
 def test_parallel_edges_of_one_type() -> None:
     edges = collected(2, [([0, 0, 0], [1, 1, 1])])
     assert edges.num_edges == 1
     assert edges.group_sizes[0] == 3
-    both = TrafficModel(edges, np.array([False, True]), Sampling((2,), 1)).edge_weights()
-    assert both.tolist() == pytest.approx([1 - (1 / 3) ** 3])
+    model = TrafficModel(edges, np.array([False, True]), Sampling((2,), 1))
+    assert model.edge_weights(model.edge_chances()).tolist() == pytest.approx([1 - (1 / 3) ** 3])
 
 
 def members(edges: SampledEdges, group: int) -> list[int]:

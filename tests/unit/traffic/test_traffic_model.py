@@ -24,6 +24,10 @@ STARTS, ENDS = (0, 900), (900, 1300)  # of a and of b
 TYPES = [("a", "b"), ("a", "a"), ("b", "b")]
 
 
+def weights_of(model: TrafficModel, num_parts: int = 1) -> np.ndarray:
+    return model.edge_weights(model.edge_chances(num_parts))
+
+
 def random_edges(
     seed: int, *, reverses: bool, parallels: bool = False
 ) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
@@ -198,7 +202,7 @@ def test_edges_out_of_reach_have_no_part(layers: int, parallels: bool) -> None:
     edges = collected(random_edges(7, reverses=False, parallels=parallels))
     sampling = Sampling((3, 2, 2)[:layers], 2)
     model = TrafficModel(edges, train, sampling)
-    whole, weights, number = model.traffic(parts, PARTS), model.edge_weights(PARTS), edges.num_edges
+    whole, weights, number = model.traffic(parts, PARTS), weights_of(model, PARTS), edges.num_edges
     fewer = reached(edges, train, layers)
     assert 0 < fewer.num_edges < number
     assert len(fewer.joined) or not parallels
@@ -206,7 +210,7 @@ def test_edges_out_of_reach_have_no_part(layers: int, parallels: bool) -> None:
     found = model.traffic(parts, PARTS)
     np.testing.assert_array_equal(found.rows, whole.rows)
     np.testing.assert_array_equal(found.neighbours, whole.neighbours)
-    found_weights = model.edge_weights(PARTS)
+    found_weights = weights_of(model, PARTS)
     np.testing.assert_array_equal(found_weights[found_weights > 0], weights[weights > 0])
 
 
@@ -219,7 +223,7 @@ def test_the_sums_of_weights_are_those_of_all_weights(
     model = TrafficModel(
         collected(random_edges(7, reverses=True, parallels=True)), train, Sampling((3, 2), 2)
     )
-    weights = model.edge_weights(PARTS).astype(np.float64)
+    weights = weights_of(model, PARTS).astype(np.float64)
     assert (weights.sum() > 0) == train.any()
     found = model.sums_of_weights(model.edge_chances(PARTS))
     assert found == pytest.approx((weights.sum(), np.square(weights).sum()), rel=1e-5)
@@ -284,14 +288,14 @@ def test_edge_weights_are_the_rows_read_over_each_edge() -> None:
     ends = np.array([1, 2, 1]), np.array([0, 0, 3])
     edges = collect_edges(4, [(0, 4)], 3, [(0, *ends)])
     train = np.array([True, False, False, False])
-    both = TrafficModel(edges, train, Sampling((2,), 1)).edge_weights()
+    both = weights_of(TrafficModel(edges, train, Sampling((2,), 1)))
     assert edges.destinations().tolist() == [0, 3, 0]
     assert both.tolist() == pytest.approx([1, 0, 1])
-    one = TrafficModel(edges, train, Sampling((1,), 1)).edge_weights()
+    one = weights_of(TrafficModel(edges, train, Sampling((1,), 1)))
     assert one.tolist() == pytest.approx([0.5, 0, 0.5])
     seeds = TrafficModel(edges, np.array([True, False, False, True]), Sampling((2,), 1))
-    assert seeds.edge_weights().tolist() == pytest.approx([0.375, 0.375, 0.5])  # 1 is read with 1 - 0.5 ** 2
-    assert seeds.edge_weights(num_parts=2).tolist() == pytest.approx([0.5, 0.5, 1])
+    assert weights_of(seeds).tolist() == pytest.approx([0.375, 0.375, 0.5])  # 1 is read with 1 - 0.5 ** 2
+    assert weights_of(seeds, 2).tolist() == pytest.approx([0.5, 0.5, 1])
 
 
 def test_weights_of_edges_become_weights_of_half_edges() -> None:

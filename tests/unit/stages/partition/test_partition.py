@@ -146,6 +146,16 @@ def test_classes_are_the_combinations_of_types_and_values(
     assert found.tolist() == [sorted(set(combinations)).index(one) for one in combinations]
 
 
+def test_values_that_are_no_classes_are_rejected(tmp_path: Path) -> None:
+    features = [Values("a", "one", np.arange(99)), Values("a", "two", np.arange(99) % 9)]
+    source = open_store(str(SmallGraph({"a": 99}, {"a:r:a": Edges([0], [1])}, features).write(tmp_path)))
+    for names, said in ((["one"], "The feature 'one' has too"), (["two", "one"], "'two' and 'one' have too")):
+        with pytest.raises(UsageError, match=said) as caught:
+            feature_classes(PartitionConfig(num_parts=2), load_metadata(source), source, tuple(names))
+        assert "99 with the node types" in str(caught.value)
+        assert str(caught.value.remedy) == "Name another feature, or none, with --balance-ntypes."
+
+
 def test_random_gives_every_partition_its_share_of_every_type(stores: tuple[Store, Store]) -> None:
     parts = assigned(stores, PartitionConfig(num_parts=3, engine="random"))
     offsets = load_metadata(stores[0]).node_offsets
