@@ -8,9 +8,11 @@ makes the machines of network namespaces; each has a cgroup with a limit of memo
 `benchmarks.mag_graph` in Parquet is on the S3 server of `local_stack`, outside of the machines. As in the
 DAG, the tasks of ``validate``, ``prepare`` and ``convert`` are spread over the machines, each machine does
 its own one after another, and the machines meet on S3; ``partition`` runs the engine ``two-level`` over MPI
-with a rank on each; the other stages run on the first machine. Before, ``partition-ops run`` does the job
-on one machine without a limit. Peaks are those of the largest process, with the pages of files that it has
-mapped, and of the largest rank. *Sent* is what the machines have sent to one another and to the server.
+with a rank on each; the other stages run on the first machine. As with Airflow's preloaded workers, a worker
+on each machine has imported what tasks need, and forks a process for each. Before, ``partition-ops run`` does
+the job on one machine without a limit. Peaks are those of the largest process, with the pages of files that
+it has mapped, and of the largest rank. *Sent* is what the machines have sent to one another and to the
+server.
 
 With ``--kill``, each kind of task and each stage is first begun on a machine whose processes are killed after
 some seconds, and ``partition`` while a rank on another machine is killed. With ``--output PATH``, the results
@@ -28,12 +30,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from benchmarks.jobs import graph_at, say
 from benchmarks.machines import Network, network
@@ -81,6 +84,72 @@ class Figures:
     kills: int = 0
 
 
+@dataclass
+class Worker:
+    """A process on a machine that has imported what tasks need, and forks a process for each of its tasks.
+
+    Attributes:
+        command: Runs `work_on_tasks` on the machine.
+    """
+
+    command: list[str]
+    _process: subprocess.Popen[str] | None = None
+
+    def do(self, words: Sequence[str]) -> dict[str, Any]:
+        """Do tasks, see `do_task`; return the bytes of their process, as ``peak``, and what it prints."""
+        if self._process is None:
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, text=True)
+        to, answers = self._process.stdin, self._process.stdout
+        if to is None or answers is None:
+            raise RuntimeError("a worker has no pipes")
+        to.write(json.dumps(list(words)) + "\n")
+        to.flush()
+        answer: dict[str, Any] = json.loads(answers.readline() or '{"status": "gone", "output": ""}')
+        if answer["status"]:
+            raise RuntimeError(f"{words[2:]} ended with {answer['status']}\n{answer['output'][-2000:]}")
+        return answer
+
+    def stop(self) -> None:
+        """End the process, if there is one; the next task starts another."""
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
+
+
+def work_on_tasks() -> None:
+    """Be the process of a `Worker`: read a line with the words of some tasks, and fork a process for them."""
+    from graph_partitioning.preloading import library_modules, preload
+
+    preload(library_modules())
+    for line in sys.stdin:
+        with tempfile.TemporaryFile("w+") as printed:
+            child = os.fork()
+            if child == 0:
+                _become_task(printed.fileno(), json.loads(line))
+            _, status, usage = os.wait4(child, 0)
+            printed.seek(0)
+            output = printed.read()
+        found = {"status": os.waitstatus_to_exitcode(status), "peak": usage.ru_maxrss << 10, "output": output}
+        print(json.dumps(found), flush=True)
+
+
+def _become_task(output: int, words: list[str]) -> NoReturn:
+    """Do tasks in a process that was forked for them, which prints to a file, and end it."""
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    status = 1
+    try:
+        do_task(*words)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
 @dataclass(frozen=True)
 class Machines:
     """The machines, and how to run commands on them.
@@ -89,10 +158,12 @@ class Machines:
         made: Their network.
         folder: Has the scripts ``enter-0``, ``enter-1`` and so on, which run a command on a machine, and
             ``agent``, which OpenMPI calls instead of ssh.
+        workers: The worker of each machine.
     """
 
     made: Network
     folder: Path
+    workers: list[Worker]
 
     def cgroup(self, kind: str, number: int) -> Path:
         return CGROUPS / kind / self.made.namespace(number)
@@ -149,7 +220,11 @@ class Machines:
 @contextmanager
 def machines(made: Network, memory: int, folder: Path) -> Iterator[Machines]:
     """Make the cgroups and the scripts of machines, and remove the cgroups at the end."""
-    found, numbers = Machines(made, folder), range(made.machines)
+    numbers = range(made.machines)
+    scripts = [folder / f"enter-{number}" for number in numbers]
+    words = [sys.executable, "-m", "benchmarks.spread_job", "--worker"]
+    workers = [Worker([str(path), *words]) for path in scripts]
+    found = Machines(made, folder, workers)
     groups = [found.cgroup(kind, number) for kind in ("memory", "cpuacct") for number in numbers]
     try:
         for group in groups:
@@ -157,10 +232,12 @@ def machines(made: Network, memory: int, folder: Path) -> Iterator[Machines]:
         for number in numbers:
             found.limit(number, memory)
             where = {"memory": found.cgroup("memory", number), "processor": found.cgroup("cpuacct", number)}
-            _script(folder / f"enter-{number}", ENTER.format(name=made.namespace(number), **where))
+            _script(scripts[number], ENTER.format(name=made.namespace(number), **where))
         _script(folder / "agent", AGENT.format(folder=folder))
         yield found
     finally:
+        for worker in workers:
+            worker.stop()
         for group in groups:
             with suppress(OSError):
                 group.rmdir()
@@ -218,7 +295,7 @@ class StageWork:
         machines = self.where.made.machines
         if self.stage == "convert":
             self._measured([(0, find_stage(self.stage).tasks[0].name, ())])
-        shares = json.loads(measure(self._command(0, "shares")).output.splitlines()[-1])
+        shares = json.loads(self.where.workers[0].do(self._words("shares"))["output"].splitlines()[-1])
         for name, share in shares.items():
             if self.kill:
                 self._killed(1, self._command(1, name, share[1 % len(share)]), 1)
@@ -236,22 +313,27 @@ class StageWork:
             memory = [int(one) for one in ranks_memory[0].split(",")]
             self.figures.peak, self.figures.processes = max(memory) << 20, len(memory)
 
+    def _words(self, name: str, numbers: Sequence[int] = ()) -> list[str]:
+        """Return the arguments of `do_task` for some tasks."""
+        return [json.dumps(self.chosen), self.output, self.stage, name, *map(str, numbers)]
+
     def _command(self, number: int, name: str, numbers: Sequence[int] = ()) -> list[str]:
-        """Return the command that does some tasks on a machine, see `do_task`."""
-        words = [json.dumps(self.chosen), self.output, self.stage, name, *map(str, numbers)]
-        return self.where.enter(number, [sys.executable, "-m", "benchmarks.spread_job", "--task", *words])
+        """Return the command that does some tasks on a machine, in a process of its own."""
+        words = [sys.executable, "-m", "benchmarks.spread_job", "--task", *self._words(name, numbers)]
+        return self.where.enter(number, words)
 
     def _measured(self, calls: list[tuple[int, str, Sequence[int]]]) -> str:
         """Do tasks, those of a machine one after another; return what the last one prints."""
         where, figures = self.where, self.figures
+        os.sync()
         began, used, sent = time.monotonic(), where.processor_seconds(), where.sent()
 
         def work(machine: int) -> str:
             printed = ""
             for number, name, numbers in calls:
                 if number == machine:
-                    cost = measure(self._command(number, name, numbers), watched=False)
-                    figures.peak, printed = max(figures.peak, cost.peak), cost.output
+                    done = where.workers[machine].do(self._words(name, numbers))
+                    figures.peak, printed = max(figures.peak, done["peak"]), done["output"]
                     figures.processes += 1
             return printed
 
@@ -264,6 +346,8 @@ class StageWork:
 
     def _killed(self, number: int, command: list[str], victim: int) -> None:
         """Begin tasks on a machine, and kill the processes of a machine some seconds after they start."""
+        for worker in self.where.workers:  # a killed machine has none either
+            worker.stop()
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as process:
             while process.poll() is None and not self.where.processes(victim):
                 time.sleep(0.1)
@@ -336,10 +420,13 @@ def compare(made: Network, args: argparse.Namespace) -> dict[str, Any]:
         chosen = options(args.parts, made.machines, where)
         where.limit(0, -1)
         say("one machine")
+        data = Path(name, "data", BUCKET)
         alone = run_alone(where, chosen, f"s3://{BUCKET}/alone")
+        one = artifacts(data / "alone")
+        shutil.rmtree(data / "alone")  # the disk may not have room for two outputs
         where.limit(0, parse_size(args.memory))
         stages = run_spread(where, chosen, f"s3://{BUCKET}/spread", kill=args.kill)
-        one, several = (artifacts(Path(name, "data", BUCKET, out)) for out in ("alone", "spread"))
+        several = artifacts(data / "spread")
     return {
         "machine": machine(),
         "scale": args.scale,
@@ -387,6 +474,9 @@ def text_of(found: dict[str, Any]) -> str:
 def main() -> int:
     if sys.argv[1:2] == ["--task"]:
         do_task(*sys.argv[2:])
+        return 0
+    if sys.argv[1:2] == ["--worker"]:
+        work_on_tasks()
         return 0
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -1,4 +1,4 @@
-"""The executor that imports what tasks need before it forks its workers, with real processes."""
+"""Workers that import what tasks need before they fork, of LocalExecutor and of Celery: real processes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import tests.airflow_home  # noqa: F401
@@ -17,6 +19,8 @@ from partition_ops.storage import open_store
 from tests.graphs import library
 
 LIBRARIES = ("llvmlite", "pyarrow", "numpy")
+PRELOADED = "graph_partitioning.celery_workers.CELERY_CONFIG"
+DEFAULT = "airflow.providers.celery.executors.default_celery.DEFAULT_CELERY_CONFIG"
 HEAVY = ["torch", "dgl", "great_expectations"]
 
 START = """
@@ -35,7 +39,7 @@ TASKS = """
 import json, multiprocessing, sys
 import airflow.sdk
 from tests.airflow_tasks import TaskInstance
-from graph_partitioning.executor import preload
+from graph_partitioning.preloading import preload
 from graph_partitioning.operators import (
     convert, idmap, partition, prepare, publish, quality, schema, validate
 )
@@ -112,6 +116,48 @@ def test_workers_start_with_the_libraries() -> None:
     assert len(maps) == 2
     assert [name for name in LIBRARIES for text in maps if name not in text] == []
     assert [name for name in HEAVY if name in modules] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_celery_workers_start_their_pool_with_the_libraries(tmp_path: Path) -> None:
+    maps = _maps_of_pool(tmp_path / "preloaded", PRELOADED)
+    assert [name for name in LIBRARIES if name not in maps] == []
+    assert "llvmlite" not in _maps_of_pool(tmp_path / "plain", DEFAULT)  # Airflow does not import it
+
+
+def _maps_of_pool(folder: Path, configuration: str) -> str:
+    """Start a Celery worker, and return what is mapped into a process of its pool before there is a task."""
+    queue, control = folder / "queue", folder / "control"
+    for made in (queue, control):
+        made.mkdir(parents=True)
+    transport = "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__"
+    settings = {
+        "AIRFLOW__CELERY__BROKER_URL": "filesystem://",
+        "AIRFLOW__CELERY__CELERY_CONFIG_OPTIONS": configuration,
+        "AIRFLOW__CELERY__RESULT_BACKEND": f"db+sqlite:///{folder}/results.db",
+        f"{transport}DATA_FOLDER_IN": str(queue),
+        f"{transport}DATA_FOLDER_OUT": str(queue),
+        f"{transport}CONTROL_FOLDER": str(control),
+    }
+    words = ["celery", "worker", "--concurrency", "1", "--skip-serve-logs", "--pid", f"{folder}/pid"]
+    command = [sys.executable, "-m", "airflow", *words, "--without-mingle", "--without-gossip"]
+    log = folder / "log"
+    with (
+        log.open("wb") as stream,
+        subprocess.Popen(
+            command, env={**os.environ, **settings}, stdout=stream, stderr=subprocess.STDOUT
+        ) as worker,
+    ):
+        try:
+            for _ in range(600):
+                for child in psutil.Process(worker.pid).children():
+                    if "ForkPoolWorker" in " ".join(child.cmdline()):
+                        return Path(f"/proc/{child.pid}/maps").read_text()
+                assert worker.poll() is None, log.read_text()
+                time.sleep(0.2)
+            raise TimeoutError(log.read_text())
+        finally:
+            worker.terminate()
 
 
 def test_forked_tasks_import_little_and_do_a_whole_run(tmp_path: Path) -> None:
