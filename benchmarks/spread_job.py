@@ -367,8 +367,10 @@ def do_task(chosen: str, output: str, stage_name: str, name: str, *numbers: str)
     from partition_ops.jobs.one_stage import run_stage, run_task
     from partition_ops.jobs.options import RunConfig
     from partition_ops.storage import open_store
+    from partition_ops.system.memory import keep_freed_memory
 
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+    keep_freed_memory()  # as the operators do
     stage = find_stage(stage_name)
     config = build(RunConfig, json.loads(chosen)).of(stage.config)
     with open_store(SOURCE) as source, open_store(output) as destination:
