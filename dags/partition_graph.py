@@ -77,7 +77,6 @@ from graph_partitioning.operators.validate import (
 from graph_partitioning.options import (
     Alerting,
     Approval,
-    Replacement,
     Retention,
     form,
     planned_templates,
@@ -93,7 +92,7 @@ from partition_ops.stages.idmap.options import IdMapConfig
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig, PreviousOptions
 from partition_ops.stages.prepare.options import PrepareTasks
-from partition_ops.stages.publish.options import Gate
+from partition_ops.stages.publish.options import Gate, Replacement
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.traffic.options import SamplingOptions
 

@@ -17,7 +17,6 @@ from graph_partitioning.options import (
     Alerting,
     Approval,
     GraphLocation,
-    Replacement,
     Retention,
     graph_settings_schema,
 )
@@ -139,7 +138,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "options-airflow": partial(
         options_table,
         GraphLocation,
-        Replacement,
         Approval,
         Alerting,
         Retention,

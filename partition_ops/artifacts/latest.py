@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable
 from typing import Any
@@ -75,7 +76,7 @@ def check_same_input(root: Store, source: str) -> None:
         InvalidInputError: A file of that run is broken.
     """
     known = _published_input(root)
-    if known is None or _plain(known) == _plain(source):
+    if known is None or _same_root(known, source):
         return
     raise UsageError(
         f"The published runs in {root.uri} are of another input, {known}; only with 'Replace another input'"
@@ -85,6 +86,32 @@ def check_same_input(root: Store, source: str) -> None:
         remedy="Choose another graph name or output root, or set 'Replace another input', for example if the"
         " graph has moved.",
     )
+
+
+def check_input_of_output(output: Store, source: str) -> None:
+    """Reject an input if the finished output is of another one; tables of one output are not told apart.
+
+    Args:
+        output: Root of the output.
+        source: URI of the input: the root of the graph, also if it has been ingested.
+
+    Raises:
+        UsageError: It is; the message names both.
+    """
+    try:
+        known = str(read_manifest(output)["input"]["uri"])
+    except InvalidInputError:  # it is not finished, or the manifest is broken and will be written anew
+        return
+    ingested = output.uri_of(layout.INGEST)  # an output that was copied knows the place of the first one
+    from_tables = source == ingested and known.endswith(f"/{layout.INGEST}")
+    if not from_tables and not _same_root(known, source):
+        raise UsageError(
+            f"{output.uri} is the finished output of another input, {known}; only with --replace-input may"
+            " this one replace it",
+            found=source,
+            expected=known,
+            remedy="Choose another output, or add --replace-input, for example if the graph has moved.",
+        )
 
 
 def _published_input(root: Store) -> str | None:
@@ -102,8 +129,12 @@ def _published_input(root: Store) -> str | None:
     return None if uri == run.uri_of(layout.INGEST) else uri  # made of tables, by an earlier version
 
 
-def _plain(uri: str) -> str:
-    return uri.removeprefix("file://").rstrip("/")
+def _same_root(one: str, other: str) -> bool:
+    """Return whether two URIs name one folder, perhaps by a symbolic link."""
+    plain = [uri.removeprefix("file://").rstrip("/") for uri in (one, other)]
+    return plain[0] == plain[1] or (
+        not any("://" in uri for uri in plain) and os.path.realpath(plain[0]) == os.path.realpath(plain[1])
+    )
 
 
 def latest_run(root: Store) -> str | None:

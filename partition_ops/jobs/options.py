@@ -15,7 +15,7 @@ from partition_ops.stages.convert.options import ConvertConfig
 from partition_ops.stages.ingest.options import IngestConfig
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.prepare.options import PrepareTasks
-from partition_ops.stages.publish.options import Gate
+from partition_ops.stages.publish.options import Gate, Replacement
 from partition_ops.stages.validate.options import ValidateConfig
 
 Config = TypeVar("Config", bound=StageConfig)
@@ -30,7 +30,9 @@ OtherStages = make_dataclass(
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(IngestConfig, ValidateConfig, PrepareTasks, ConvertConfig, CacheConfig, PartitionConfig):
+class RunConfig(
+    IngestConfig, ValidateConfig, PrepareTasks, ConvertConfig, CacheConfig, PartitionConfig, Replacement
+):
     """Options of the whole job: those of the stages, and its own.
 
     The stages' options are inherited, or in a group if another package has the stage, so that a stage

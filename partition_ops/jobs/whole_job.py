@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from partition_ops.artifacts import layout
 from partition_ops.artifacts.book import read_book
-from partition_ops.artifacts.latest import open_run
+from partition_ops.artifacts.latest import check_input_of_output, open_run
 from partition_ops.artifacts.lock import locked
 from partition_ops.artifacts.manifest import read_manifest
 from partition_ops.artifacts.records import Record, forget_task, read_record
@@ -30,7 +30,7 @@ from partition_ops.jobs.options import RunConfig
 from partition_ops.stages.convert import STAGE as CONVERT
 from partition_ops.stages.convert.context import Conversion
 from partition_ops.stages.convert.options import ConvertConfig
-from partition_ops.stages.ingest.options import IngestConfig
+from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.stages.partition.engine import TRAIN, objective_of
 from partition_ops.stages.partition.options import PartitionConfig
 from partition_ops.stages.publish.gate import no_old_nodes
@@ -89,7 +89,8 @@ def run_job(
         The results of the tasks, done or skipped, in their order.
 
     Raises:
-        UsageError: Before any work: the options contradict one another, or do not fit the graph.
+        UsageError: Before any work: the options contradict one another, or do not fit the graph; or the
+            output is finished and of another input, which ``config.replace_input`` does not allow to replace.
         InvalidInputError: Before any work: the earlier run is not finished, or was changed since.
         NotEnoughRoomError: Before any work: memory or disk are estimated to be too small.
         ConflictError: Another call works on the output.
@@ -160,6 +161,9 @@ def run_graph(
             check_root("run", destination)  # before the lock, which writes there
             with locked(ingested, "ingest", within=destination):
                 remove_damaged(ingested, progress or NoProgress())
+        ingests = not isinstance(input, str) or is_graph_file(input)
+        if ingests and not config.replace_input:
+            check_input_of_output(destination, ingested.uri)  # before anything is written there
         graph = open_graph(
             input,
             open_root,
@@ -229,6 +233,8 @@ class _Job:
             validated = threads.submit(self.destination.exists, layout.record("validate"))
             check_before(self.config, self.source, self.destination)
             writable.result()
+            if published.result() and not self.config.replace_input:
+                check_input_of_output(self.destination, self.source.uri)
         metadata = load_metadata(self.source, graph_name=self.config.graph_name)
         if not validated.result():
             self.source.fetch_ahead(metadata.files())  # taking a lock on S3 waits for answers

@@ -51,18 +51,6 @@ class GraphLocation(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replacement(Options):
-    """Whether a graph may be published over one of another input."""
-
-    replace_input: bool = option(
-        False,
-        help="Publish even if the published runs with this graph name are of another input.",
-        title="Replace another input",
-        section="Publishing",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Approval(Options):
     """The fate of partitions that do not pass the quality gate."""
 
@@ -176,7 +164,6 @@ FORM = (
     ExpectationSuites,
     RunConfig,
     IdMapConfig,
-    Replacement,
     Approval,
     Alerting,
     Retention,

@@ -13,7 +13,7 @@ from partition_ops.artifacts import layout
 from partition_ops.artifacts.tasks import StageResult
 from partition_ops.chunked.metadata import METADATA
 from partition_ops.cli import main
-from partition_ops.errors import InvalidInputError
+from partition_ops.errors import InvalidInputError, UsageError
 from partition_ops.jobs.options import RunConfig
 from partition_ops.jobs.whole_job import run_job
 from partition_ops.storage import Store, open_store
@@ -106,6 +106,32 @@ def test_a_manifest_that_is_broken_is_written_again(source: Store, tmp_path: Pat
     assert content(out) == expected
 
 
+def test_another_input_replaces_a_finished_output_only_if_it_may(source: Store, tmp_path: Path) -> None:
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    before = content(out, but=())
+    other = open_store(str(library(papers=200).write(tmp_path / "other")))
+    with pytest.raises(UsageError, match="of another input.*--replace-input") as caught:
+        run_job(CONFIG, other, out)
+    assert (caught.value.found, caught.value.expected) == (other.uri, source.uri)
+    assert content(out, but=()) == before
+    (tmp_path / "link").symlink_to(tmp_path / "graph")
+    again = run_job(CONFIG, open_store(str(tmp_path / "link")), out)
+    assert [result.task for result in again if not result.skipped] == ["publish"]  # names the input
+    run_job(replace(CONFIG, replace_input=True), other, out)
+    assert out.read_json(layout.MANIFEST)["input"]["uri"] == other.uri
+
+
+def test_an_unfinished_output_takes_any_input(source: Store, tmp_path: Path) -> None:
+    """Nothing is lost: nobody could use what is there."""
+    out = open_store(str(tmp_path / "out"))
+    run_job(CONFIG, source, out)
+    out.delete([layout.MANIFEST])
+    other = open_store(str(library(papers=200).write(tmp_path / "other")))
+    run_job(CONFIG, other, out)
+    assert out.read_json(layout.MANIFEST)["input"]["uri"] == other.uri
+
+
 def test_a_finished_output_that_is_none_any_more_is_named(
     source: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -137,7 +163,7 @@ def test_a_graph_with_another_name_leaves_no_file_of_the_old_name(tmp_path: Path
     out = open_store(str(tmp_path / "out"))
     for name in ("before", "after"):
         source = open_store(str(replace(library(papers=30), name=name).write(tmp_path / name)))
-        run_job(replace(CONFIG, engine="random"), source, out)
+        run_job(replace(CONFIG, engine="random", replace_input=True), source, out)
     fresh = open_store(str(tmp_path / "fresh"))
     run_job(replace(CONFIG, engine="random"), source, fresh)
     assert content(out, but=("records/", "quality/")) == content(fresh, but=("records/", "quality/"))

@@ -67,6 +67,19 @@ class Gate(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Replacement(Options):
+    """Whether a graph may be published over one of another input."""
+
+    replace_input: bool = option(
+        False,
+        help="Publish even if the finished output, or in Airflow the newest published run with this graph"
+        " name, is of another input.",
+        title="Replace another input",
+        section="Publishing",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishConfig(StageConfig):
     """Options of ``publish``."""
 

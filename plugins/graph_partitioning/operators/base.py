@@ -17,7 +17,7 @@ from graph_partitioning.hooks.storage import GraphStorageHook
 from graph_partitioning.links import ArtifactsLink
 from graph_partitioning.metrics import report_metrics
 from graph_partitioning.operators.task_messages import explain_failures, task_progress
-from graph_partitioning.options import COMMON, Replacement, is_true
+from graph_partitioning.options import COMMON, is_true
 from graph_partitioning.runs import (
     XCOM_KEY,
     GraphRun,
@@ -29,6 +29,7 @@ from partition_ops.options.declare import REQUIRED, options_of
 from partition_ops.options.values import build, parse_settings
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.stages.partition.options import PreviousOptions
+from partition_ops.stages.publish.options import Replacement
 from partition_ops.stages.validate.options import ExpectationSuites
 
 if TYPE_CHECKING:

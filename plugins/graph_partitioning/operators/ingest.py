@@ -13,9 +13,9 @@ from graph_partitioning.links import DataDocsLink
 from graph_partitioning.metrics import report_metrics
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
 from graph_partitioning.operators.task_messages import explain_failures, task_progress
-from graph_partitioning.options import Replacement
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file, is_saved_graph
 from partition_ops.stages.partition.options import PreviousOptions
+from partition_ops.stages.publish.options import Replacement
 from partition_ops.system.extras import is_installed
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from graph_partitioning.links import DataDocsLink
 from graph_partitioning.operators.base import LATEST_RUN, GraphStageOperator
 from graph_partitioning.operators.ingest import ingest_tables, must_ingest_again
 from graph_partitioning.operators.task_messages import explain_failures, push, task_progress
-from graph_partitioning.options import Replacement, is_true, run_config
+from graph_partitioning.options import is_true, run_config
 from graph_partitioning.runs import ESTIMATE_KEY
 from partition_ops.artifacts.layout import VALIDATE_GATHER, VALIDATE_SCATTER
 from partition_ops.stages.ingest.options import IngestConfig, is_graph_file
 from partition_ops.stages.partition.options import PreviousOptions
+from partition_ops.stages.publish.options import Replacement
 from partition_ops.stages.validate.options import ExpectationSuites, ValidateConfig
 from partition_ops.system.extras import is_installed
 
