@@ -111,7 +111,7 @@ def test_another_input_replaces_a_finished_output_only_if_it_may(source: Store, 
     run_job(CONFIG, source, out)
     before = content(out, but=())
     other = open_store(str(library(papers=200).write(tmp_path / "other")))
-    with pytest.raises(UsageError, match="of another input.*--replace-input") as caught:
+    with pytest.raises(UsageError, match=r"of another input.*--replace-input") as caught:
         run_job(CONFIG, other, out)
     assert (caught.value.found, caught.value.expected) == (other.uri, source.uri)
     assert content(out, but=()) == before
