@@ -9,10 +9,10 @@ makes the machines of network namespaces; each has a cgroup with a limit of memo
 DAG, the tasks of ``validate``, ``prepare`` and ``convert`` are spread over the machines, each machine does
 its own one after another, and the machines meet on S3; ``partition`` runs the engine ``two-level`` over MPI
 with a rank on each; the other stages run on the first machine. As with Airflow's preloaded workers, a worker
-on each machine has imported what tasks need, and forks a process for each. Before, ``partition-ops run`` does
-the job on one machine without a limit. Peaks are those of the largest process, with the pages of files that
-it has mapped, and of the largest rank. *Sent* is what the machines have sent to one another and to the
-server.
+on each machine has imported what tasks need, and forks a process for each; its imports count. Before,
+``partition-ops run`` does the job on one machine without a limit. Peaks are those of the largest process,
+with the pages of files that it has mapped, and of the largest rank. *Sent* is what the machines have sent to
+one another and to the server.
 
 With ``--kill``, each kind of task and each stage is first begun on a machine whose processes are killed after
 some seconds, and ``partition`` while a rank on another machine is killed. With ``--output PATH``, the results
@@ -93,10 +93,10 @@ class Worker:
     """
 
     command: list[str]
-    _process: subprocess.Popen[str] | None = None
+    _process: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def do(self, words: Sequence[str]) -> dict[str, Any]:
-        """Do tasks, see `do_task`; return the bytes of their process, as ``peak``, and what it prints."""
+        """Do tasks, see `do_task`; return ``peak``, the bytes of memory of their process, and its output."""
         if self._process is None:
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, text=True)
@@ -105,7 +105,10 @@ class Worker:
             raise RuntimeError("a worker has no pipes")
         to.write(json.dumps(list(words)) + "\n")
         to.flush()
-        answer: dict[str, Any] = json.loads(answers.readline() or '{"status": "gone", "output": ""}')
+        line = answers.readline()
+        if not line:
+            raise RuntimeError(f"the worker for {words[2:]} ended with {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
         if answer["status"]:
             raise RuntimeError(f"{words[2:]} ended with {answer['status']}\n{answer['output'][-2000:]}")
         return answer
@@ -123,10 +126,11 @@ def work_on_tasks() -> None:
 
     preload(library_modules())
     for line in sys.stdin:
+        words = json.loads(line)
         with tempfile.TemporaryFile("w+") as printed:
             child = os.fork()
             if child == 0:
-                _become_task(printed.fileno(), json.loads(line))
+                _become_task(printed.fileno(), words)
             _, status, usage = os.wait4(child, 0)
             printed.seek(0)
             output = printed.read()
@@ -346,8 +350,7 @@ class StageWork:
 
     def _killed(self, number: int, command: list[str], victim: int) -> None:
         """Begin tasks on a machine, and kill the processes of a machine some seconds after they start."""
-        for worker in self.where.workers:  # a killed machine has none either
-            worker.stop()
+        self.where.workers[victim].stop()  # so that the machine has no process before
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as process:
             while process.poll() is None and not self.where.processes(victim):
                 time.sleep(0.1)

@@ -61,7 +61,8 @@ def run(
 
     Raises:
         TypeError: An option is unknown.
-        UsageError: A value of an option is out of range, or options contradict each other or the graph.
+        UsageError: A value of an option is out of range, or options contradict each other or the graph; or
+            the output is finished and was made from another input, and ``replace_input`` is not set.
         InvalidInputError: The input, or the output of the earlier run, is missing or damaged, or validation
             has findings whose action is ``fail``.
         NotEnoughRoomError: The estimated memory or disk space exceeds what is available.

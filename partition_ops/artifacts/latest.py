@@ -1,4 +1,7 @@
-"""``latest.json`` and ``beginning.json``: the run published last, now and when a run began."""
+"""``latest.json`` and ``beginning.json``: the run published last, now and when a run began.
+
+Also checks that an input may be published where a graph of another one was.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from partition_ops.artifacts.documents import read_document
 from partition_ops.artifacts.lock import holds_lock
 from partition_ops.artifacts.lock_document import Holder, describe_lock, read_lock
 from partition_ops.artifacts.manifest import read_manifest
+from partition_ops.chunked.metadata import METADATA
 from partition_ops.errors import ConflictError, InvalidInputError, UsageError
 from partition_ops.storage import Store
 from partition_ops.storage.store import json_bytes
@@ -88,30 +92,36 @@ def check_same_input(root: Store, source: str) -> None:
     )
 
 
-def check_input_of_output(output: Store, source: str) -> None:
-    """Reject an input if the finished output is of another one; tables of one output are not told apart.
+def check_input_of_output(output: Store, source: str, *, given: str | None = None) -> None:
+    """Reject an input if the output is finished and was made from another one.
+
+    Inputs that are ingested into the output are not told apart: their graph has the same place.
 
     Args:
-        output: Root of the output.
-        source: URI of the input: the root of the graph, also if it has been ingested.
+        output: Root of the output. If its manifest is broken, it takes any input, and the manifest is written
+            again.
+        source: URI of the root of the graph, also if it is going to be ingested.
+        given: The input as the user gave it, for the message; None for ``source``.
 
     Raises:
-        UsageError: It is; the message names both.
+        UsageError: The output was made from another input; the message names both.
     """
     try:
         known = str(read_manifest(output)["input"]["uri"])
-    except InvalidInputError:  # it is not finished, or the manifest is broken and will be written anew
+    except InvalidInputError:
         return
-    ingested = output.uri_of(layout.INGEST)  # an output that was copied knows the place of the first one
-    from_tables = source == ingested and known.endswith(f"/{layout.INGEST}")
-    if not from_tables and not _same_root(known, source):
-        raise UsageError(
-            f"{output.uri} is the finished output of another input, {known}; only with --replace-input may"
-            " this one replace it",
-            found=source,
-            expected=known,
-            remedy="Choose another output, or add --replace-input, for example if the graph has moved.",
-        )
+    # a copy of an output names the place of the first one
+    own = known.endswith(f"/{layout.INGEST}") and output.exists(f"{layout.INGEST}/{METADATA}")
+    if _same_root(known, source) or (own and source == output.uri_of(layout.INGEST)):
+        return
+    made_from = "a graph that was ingested into it" if own else known
+    raise UsageError(
+        f"{output.uri} is finished and was made from another input; 'run' replaces it only with"
+        " --replace-input",
+        found=given or source,
+        expected=made_from,
+        remedy="Choose another output, or add --replace-input, for example if the graph has moved.",
+    )
 
 
 def _published_input(root: Store) -> str | None:
@@ -130,7 +140,7 @@ def _published_input(root: Store) -> str | None:
 
 
 def _same_root(one: str, other: str) -> bool:
-    """Return whether two URIs name one folder, perhaps by a symbolic link."""
+    """Return whether two URIs name the same folder or file; symbolic links are resolved."""
     plain = [uri.removeprefix("file://").rstrip("/") for uri in (one, other)]
     return plain[0] == plain[1] or (
         not any("://" in uri for uri in plain) and os.path.realpath(plain[0]) == os.path.realpath(plain[1])

@@ -157,13 +157,14 @@ def run_graph(
         check_folder(destination)
         earlier = None if previous is None else stack.enter_context(open_run(previous, open_root))
         ingested = destination.child(layout.INGEST)
-        if config.check_artifacts and ingested.exists(METADATA):
-            check_root("run", destination)  # before the lock, which writes there
-            with locked(ingested, "ingest", within=destination):
-                remove_damaged(ingested, progress or NoProgress())
-        ingests = not isinstance(input, str) or is_graph_file(input)
-        if ingests and not config.replace_input:
-            check_input_of_output(destination, ingested.uri)  # before anything is written there
+        if not isinstance(input, str) or is_graph_file(input):
+            if not config.replace_input:  # before anything is written there
+                given = input if isinstance(input, str) else "a graph in memory"
+                check_input_of_output(destination, ingested.uri, given=given)
+            if config.check_artifacts and ingested.exists(METADATA):
+                check_root("run", destination)  # before the lock, which writes there
+                with locked(ingested, "ingest", within=destination):
+                    remove_damaged(ingested, progress or NoProgress())
         graph = open_graph(
             input,
             open_root,

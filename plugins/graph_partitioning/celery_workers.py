@@ -9,6 +9,7 @@ one that it needs, restart the workers.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from airflow.providers.celery.executors.default_celery import DEFAULT_CELERY_CONFIG
@@ -20,8 +21,9 @@ CELERY_CONFIG: dict[str, Any] = DEFAULT_CELERY_CONFIG  # nothing but the import 
 
 
 def preload_worker(**_: Any) -> None:
-    """Import what the tasks need, in a worker that forks its pool after this; the scheduler is none."""
-    preload()
+    """Import what the tasks need, in a worker that forks after this; the scheduler does not import it."""
+    if sys.platform != "darwin":  # where Airflow starts a new Python for each task
+        preload()
 
 
 worker_init.connect(preload_worker, weak=False)

@@ -6,6 +6,7 @@ numba, pyarrow, boto3 and the library, and loads the compiled loops, which takes
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -65,6 +66,8 @@ def preload(names: Iterable[str] | None = None) -> None:
 
     load_models()
     load_loops()
+    gc.collect()
+    gc.freeze()  # a collection in a task does not visit what all of them share, and copies no page of it
 
 
 def task_modules() -> Iterator[str]:
@@ -75,7 +78,7 @@ def task_modules() -> Iterator[str]:
 
 
 def library_modules() -> Iterator[str]:
-    """Yield those of them that are of the library and of what it needs: of engines and stages, too."""
+    """Yield the names of the modules of the library, of its engines and stages, and of what they need."""
     yield from LIBRARY
     from partition_ops.artifacts.stage import all_stages, other_stages
     from partition_ops.stages.partition.engines import engine_names, module_of

@@ -158,6 +158,10 @@ def _maps_of_pool(folder: Path, configuration: str) -> str:
             raise TimeoutError(log.read_text())
         finally:
             worker.terminate()
+            try:
+                worker.wait(60)
+            except subprocess.TimeoutExpired:
+                worker.kill()
 
 
 def test_forked_tasks_import_little_and_do_a_whole_run(tmp_path: Path) -> None:

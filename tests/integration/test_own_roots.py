@@ -226,14 +226,18 @@ def test_tokens_grow(root: Store) -> None:
     assert tokens == sorted({*tokens})
 
 
-def test_an_output_takes_a_graph_of_tables_after_a_folder_and_back(finished: Path, tmp_path: Path) -> None:
+def test_an_output_takes_a_graph_of_tables_after_a_folder_and_back(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Nothing of the graph before is left: the next run would take it for its input."""
     out, tables = tmp_path / "out", str(finished / "tables" / "graph.yaml")
     options = [str(out), "--num-parts", "2", "--engine", "random"]
     for source in (str(finished / "in"), tables, str(finished / "in")):
         if (out / layout.MANIFEST).exists():
             before = content(open_store(str(out)))
-            assert main(["run", source, *options]) == 2
+            assert main(["run", source, *options, "--check-artifacts"]) == 2
+            said = " ".join(capsys.readouterr().err.split())
+            assert f"{source} " in said and "--replace-input" in said
             assert content(open_store(str(out))) == before
         assert main(["run", source, *options, "--replace-input"]) == 0
         assert main(["verify", source, str(out)]) == 0

@@ -72,8 +72,8 @@ class Replacement(Options):
 
     replace_input: bool = option(
         False,
-        help="Publish even if the finished output, or in Airflow the newest published run with this graph"
-        " name, is of another input.",
+        help="Replace the finished output, or in Airflow the newest published run with this graph name, even"
+        " if it was made from another input.",
         title="Replace another input",
         section="Publishing",
     )
