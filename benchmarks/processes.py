@@ -6,11 +6,13 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -80,6 +82,25 @@ def measure(
             raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}\n{tail}")
     cpu = usage.ru_utime + usage.ru_stime
     return Cost(wall, cpu, max(peak, usage.ru_maxrss * 1024), anonymous, output)
+
+
+def fork(work: Callable[[], object]) -> int:
+    """Call a function in a process of its own, which shares the imported libraries; return its ID."""
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        work()
+        status = 0
+    except SystemExit as end:
+        status = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 class MemoryWatch:

@@ -30,17 +30,17 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from benchmarks.jobs import graph_at, say
 from benchmarks.machines import Network, network
-from benchmarks.processes import machine, measure, report
+from benchmarks.processes import fork, machine, measure, report
 from benchmarks.s3_jobs import BUCKET, SOURCE, s3_copy
 from partition_ops.artifacts.layout import MANIFEST
 from partition_ops.artifacts.stage import find_stage
@@ -128,9 +128,7 @@ def work_on_tasks() -> None:
     for line in sys.stdin:
         words = json.loads(line)
         with tempfile.TemporaryFile("w+") as printed:
-            child = os.fork()
-            if child == 0:
-                _become_task(printed.fileno(), words)
+            child = fork(partial(_do_printed, words, printed.fileno()))
             _, status, usage = os.wait4(child, 0)
             printed.seek(0)
             output = printed.read()
@@ -138,20 +136,11 @@ def work_on_tasks() -> None:
         print(json.dumps(found), flush=True)
 
 
-def _become_task(output: int, words: list[str]) -> NoReturn:
-    """Do tasks in a process that was forked for them, which prints to a file, and end it."""
+def _do_printed(words: list[str], output: int) -> None:
+    """Do tasks in a process that was forked for them, which prints to a file."""
     for stream in (1, 2):
         os.dup2(output, stream)
-    status = 1
-    try:
-        do_task(*words)
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+    do_task(*words)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machines import Network, transferred
+from benchmarks.processes import fork
 from partition_ops.system.dgl_import import import_dgl
 from partition_ops.train.cached_rows import attach_cache
 
@@ -148,7 +149,7 @@ def run_session(path: Path) -> None:
     (path.parent / "ip_config.txt").write_text("".join(lines))
     os.environ |= _variables(session, path.parent, addresses(0))
     for machine in range(session.machines):
-        _fork(partial(be_machine, session, path, machine))
+        fork(partial(be_machine, session, path, machine))
     for _ in range(session.machines):
         _, status = os.wait()
         if status:
@@ -172,31 +173,12 @@ def _variables(session: Session, folder: Path, first: str) -> dict[str, str]:
     }
 
 
-def _fork(work: Any) -> int:
-    """Call a function in a process of its own, which shares the imported libraries; return its ID."""
-    process = os.fork()
-    if process:
-        return process
-    status = 1
-    try:
-        work()
-        status = 0
-    except SystemExit as end:
-        status = int(end.code or 0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-
-
 def be_machine(session: Session, path: Path, machine: int) -> None:
     """Run the server and the trainer of a machine."""
     network = Network(session.network, session.machines)
     network.enter(machine)
     os.environ |= {"RANK": str(machine), "DGL_SERVER_ID": str(machine)}
-    server = _fork(partial(serve, session))
+    server = fork(partial(serve, session))
     try:
         train(session, path, network, machine)
     except BaseException:
